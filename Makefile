@@ -1,0 +1,80 @@
+# Everything runs in the local environment .venv, which the targets make when they need it.
+# Paths are relative and quoted, so that a folder name with a space does no harm.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test check format wheel-test clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: $(VENV)/.dev-ready ## make the development environment
+
+demo: $(VENV)/.demo-ready ## run the demo (installs only the required packages)
+	@"$(BIN)/python" examples/digits_demo.py
+
+test: $(VENV)/.dev-ready ## run the tests
+	@"$(BIN)/python" -m pytest
+
+check: $(VENV)/.dev-ready ## check style, types and layers
+	"$(BIN)/python" -m ruff check .
+	"$(BIN)/python" -m ruff format --check .
+	"$(BIN)/python" -m mypy
+	"$(BIN)/lint-imports"
+
+format: $(VENV)/.dev-ready ## format the code and mend what ruff can mend
+	"$(BIN)/python" -m ruff format .
+	"$(BIN)/python" -m ruff check --fix .
+
+# -I keeps the working folder, the script's folder and PYTHONPATH off the import path: what the
+# script imports is the installed wheel.
+wheel-test: $(VENV)/.dev-ready ## build the wheel and try it in a fresh environment
+	@set -eu; \
+	root=$$(pwd); \
+	tmp=$$(mktemp -d); \
+	trap 'rm -rf "$$tmp"' EXIT; \
+	trap 'exit 1' HUP INT TERM; \
+	mkdir "$$tmp/run"; \
+	echo "Building the wheel ..."; \
+	"$(BIN)/python" -m build --wheel --outdir "$$tmp/dist" . >"$$tmp/build.log" 2>&1 \
+		|| { cat "$$tmp/build.log" >&2; exit 1; }; \
+	echo "Installing it into a fresh environment ..."; \
+	"$(BIN)/python" -m venv "$$tmp/venv"; \
+	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+		-c constraints.txt "$$tmp"/dist/*.whl; \
+	echo "Running tests/newcomer/wheel_smoke.py ..."; \
+	cd "$$tmp/run"; \
+	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/wheel_smoke.py"
+
+clean: ## remove the environment, the build products and the caches
+	rm -rf "$(VENV)" build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+# --- environments -------------------------------------------------------------------------------
+
+$(VENV)/.created:
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+		echo "postshift needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; \
+		echo "Name another one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "postshift needs Python 3.11 or newer; '$(PYTHON)' is" \
+			"$$("$(PYTHON)" -c 'import platform; print(platform.python_version())')." >&2; \
+		echo "Name another one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@echo "Making the environment $(VENV) ..."
+	@"$(PYTHON)" -m venv "$(VENV)"
+	@touch "$@"
+
+$(VENV)/.demo-ready: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing postshift and the packages it requires ..."
+	@$(PIP) -c constraints.txt -e .
+	@touch "$@"
+
+$(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing postshift and the development packages ..."
+	@$(PIP) -c constraints.txt -e '.[dev]'
+	@touch "$(VENV)/.demo-ready" "$@"

@@ -1,0 +1,49 @@
+"""postshift: make the classifier you already have optimise the metric you actually care about."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from postshift.core.frank_wolfe import FrankWolfe
+from postshift.core.mixture import Mixture
+from postshift.core.plugin import PlugIn
+from postshift.core.questions import Question, converse
+from postshift.core.records import FitResult, Settings
+from postshift.core.sample import Sample
+from postshift.engines import MemoryEngine
+from postshift.metrics import (
+    Accuracy,
+    ConfusionDriver,
+    ExpectedReward,
+    GMean,
+    HardDriver,
+    MacroF1,
+    SoftDriver,
+)
+from postshift.rules import fw_eg, pi_ew
+
+try:
+    __version__ = version("postshift")
+except PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Accuracy",
+    "ConfusionDriver",
+    "ExpectedReward",
+    "FitResult",
+    "FrankWolfe",
+    "GMean",
+    "HardDriver",
+    "MacroF1",
+    "MemoryEngine",
+    "Mixture",
+    "PlugIn",
+    "Question",
+    "Sample",
+    "Settings",
+    "SoftDriver",
+    "converse",
+    "fw_eg",
+    "pi_ew",
+]

@@ -1,0 +1,165 @@
+"""Shapes, simplex, labels: checked once, at the edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from postshift.exceptions import (
+    BasisError,
+    LabelError,
+    ProbabilityError,
+    SettingError,
+    ShapeError,
+    WeightError,
+)
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+# A softmax in float32 is off by 1e-6, a table printed with four digits by 1e-3: both are probabilities.
+SUM_TOLERANCE = 1e-3
+MIN_ROWS = 2
+MIN_CLASSES = 2
+
+
+def as_table(values: Any, *, name: str) -> FloatArray:
+    """Return ``values`` as a two-dimensional float array of finite numbers."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        message = f"{name} must be a table of numbers. Got {type(values).__name__} that does not convert: {error}"
+        raise ShapeError(message) from error
+    if table.ndim != 2:
+        raise ShapeError(f"{name} must have two dimensions (rows, columns). Got shape {table.shape} instead")
+    return table
+
+
+def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
+    """Return class probabilities ``(n, m)``, refused unless every row is a distribution."""
+    table = as_table(eta, name=name)
+    n_rows, n_classes = table.shape
+    if n_classes < MIN_CLASSES:
+        raise ProbabilityError(
+            f"{name} must have at least {MIN_CLASSES} classes. Got {n_classes} column(s) instead; "
+            "a binary model gives two columns, P(class 0) and P(class 1): use predict_proba"
+        )
+    if n_rows < 1:
+        raise ShapeError(f"{name} must have at least one row. Got none")
+    bad = ~np.isfinite(table).all(axis=1)
+    if bad.any():
+        raise ProbabilityError(_rows(name, bad, "NaN or infinite values", "drop or repair these rows"))
+    bad = (table < 0).any(axis=1)
+    if bad.any():
+        raise ProbabilityError(
+            _rows(name, bad, "negative values", "give probabilities, not scores or logits (softmax them first)")
+        )
+    sums = table.sum(axis=1)
+    bad = np.abs(sums - 1) > SUM_TOLERANCE
+    if bad.any():
+        worst = int(np.argmax(np.abs(sums - 1)))
+        raise ProbabilityError(
+            _rows(
+                name,
+                bad,
+                f"a sum other than 1 (row {worst} sums to {sums[worst]:.6g})",
+                f"give probabilities, or divide each row by its sum; the tolerance is {SUM_TOLERANCE:g}",
+            )
+        )
+    return table
+
+
+def check_phi(phi: Any, *, n_rows: int, name: str = "phi") -> FloatArray:
+    """Return basis functions ``(n, L)`` in [0, 1]; ``None`` gives the constant basis."""
+    if phi is None:
+        return np.ones((n_rows, 1))
+    table = as_table(phi, name=name)
+    if table.shape[1] == 0:
+        raise BasisError(f"{name} has no basis function (no column); give phi=None for the constant basis")
+    if len(table) != n_rows:
+        raise ShapeError(f"{name} must have one row per row of eta. Got {len(table)} rows for {n_rows}")
+    bad = ~((table >= 0) & (table <= 1)).all(axis=1)
+    if bad.any():
+        raise BasisError(_rows(name, bad, "values outside [0, 1]", "scale the basis functions into [0, 1]"))
+    bad = table.sum(axis=1) <= 0
+    if bad.any():
+        raise BasisError(
+            _rows(
+                name,
+                bad,
+                "no basis function above 0",
+                "such rows would get weight 0: append the complement (postshift.basis.cover)",
+            )
+        )
+    return table
+
+
+def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "labels") -> IntArray:
+    """Return labels ``(n,)`` as whole numbers in ``0..n_classes-1``."""
+    values = np.asarray(labels)
+    if values.shape != (n_rows,):
+        raise ShapeError(f"{name} must have shape ({n_rows},), one per row of eta. Got {values.shape} instead")
+    if values.dtype.kind not in "biuf":
+        raise LabelError(
+            f"{name} must be whole numbers in 0..{n_classes - 1}. Got dtype {values.dtype} instead; "
+            "encode class names first (numpy.unique(..., return_inverse=True))"
+        )
+    bad = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0) | (values >= n_classes)
+    if bad.any():
+        raise LabelError(
+            _rows(
+                name,
+                bad,
+                f"values outside 0..{n_classes - 1} (e.g. {values[bad][0]!r})",
+                f"eta has {n_classes} columns: labels must be their positions",
+            )
+        )
+    return values.astype(np.intp)
+
+
+def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatArray | None:
+    """Return sample weights ``(n,)``, or ``None`` where every row counts once."""
+    if weights is None:
+        return None
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise ShapeError(f"{name} must have shape ({n_rows},), one per row of eta. Got {values.shape} instead")
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any():
+        raise WeightError(_rows(name, bad, "negative or non-finite values", "weights must be finite and >= 0"))
+    if not values.any():
+        raise WeightError(f"all {n_rows} values of {name} are zero; at least one row must count")
+    return values
+
+
+def check_rows(n_rows: int, *, name: str) -> None:
+    """Refuse a sample too small to compare two classifiers on."""
+    if n_rows < MIN_ROWS:
+        raise ShapeError(f"the {name} sample must have at least {MIN_ROWS} rows. Got {n_rows} instead")
+
+
+def check_in_range(value: Any, *, name: str, low: float, high: float, open_low: bool = False) -> float:
+    """Return ``value`` as a float inside [low, high] (or (low, high])."""
+    left = "(" if open_low else "["
+    expected = f"{name} must be a number in {left}{low:g}, {high:g}]. Got {value!r} instead"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise SettingError(expected)
+    if not (low < value if open_low else low <= value) or not value <= high:
+        raise SettingError(expected)
+    return float(value)
+
+
+def check_count(value: Any, *, name: str, low: int) -> int:
+    """Return ``value`` as an int of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise SettingError(f"{name} must be a whole number >= {low}. Got {value!r} instead")
+    return int(value)
+
+
+def _rows(name: str, bad: Any, what: str, remedy: str) -> str:
+    """Say how many rows are wrong, name the first ones, and the remedy."""
+    where = np.flatnonzero(bad)
+    shown = ", ".join(str(row) for row in where[:5]) + (", ..." if len(where) > 5 else "")
+    return f"{name} has {len(where)} of {len(bad)} rows with {what} (rows {shown}); {remedy}"

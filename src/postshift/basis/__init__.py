@@ -1,0 +1,7 @@
+"""Basis functions: columns phi in [0, 1] that say where example weights may differ."""
+
+from __future__ import annotations
+
+from postshift.basis.groups import ConstantBasis, GroupBasis, cover
+
+__all__ = ["ConstantBasis", "GroupBasis", "cover"]

@@ -1,0 +1,51 @@
+"""Random draws shared between base and probes when only hard labels may be asked about.
+
+Two labellings that were drawn apart differ on many rows by chance alone, and the metric's difference drowns
+in that noise. Here a row keeps its draws for the base and for every probe of an iteration, so a probe differs
+from the base only where it moved mass. The draws are a low-discrepancy sequence along the rows sorted
+by their probabilities (a Kronecker sequence with a random shift): each draw alone is uniform, and the rows
+that a probe moves are spread evenly over easy and hard rows alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+
+# Powers of the root of x^4 = x + 1: the three-dimensional analogue of the golden ratio.
+_ROOT = 1.2207440846057596
+_STRIDES = np.array([_ROOT**-1, _ROOT**-2, _ROOT**-3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Draws:
+    """Three uniforms per row: which label the base takes, whether a probe moves it, where it lands."""
+
+    take: FloatArray
+    move: FloatArray
+    land: FloatArray
+
+
+def even_order(eta: FloatArray) -> IntArray:
+    """Return each row's rank when rows are sorted by predicted class, then by its probability."""
+    top = np.argmax(eta, axis=1)
+    order = np.lexsort((eta[np.arange(len(eta)), top], top))
+    ranks = np.empty(len(eta), dtype=np.intp)
+    ranks[order] = np.arange(len(eta))
+    return ranks
+
+
+def shared_draws(ranks: IntArray, *, seed: int, iteration: int) -> Draws:
+    """Return the draws of one iteration; the same seed and iteration give the same draws."""
+    shift = np.random.default_rng([seed, iteration]).random(3)
+    uniform = (shift + ranks[:, None] * _STRIDES) % 1.0
+    return Draws(take=uniform[:, 0], move=uniform[:, 1], land=uniform[:, 2])
+
+
+def drawn_labels(distribution: FloatArray, uniform: FloatArray) -> IntArray:
+    """Return the label of every row at its draw, by the inverse of the cumulative distribution."""
+    below: IntArray = (np.cumsum(distribution, axis=1) <= uniform[:, None]).sum(axis=1)
+    return np.asarray(np.minimum(below, distribution.shape[1] - 1))

@@ -1,0 +1,137 @@
+"""Weight elicitation (Algorithm 1): the equations of differences and their solution.
+
+Notation: R probes per basis function l, P coefficients per basis function k.
+
+==========  ==================  ===========================================================
+symbol      shape               meaning
+==========  ==================  ===========================================================
+sigma       (L R, L P)          Phi of each probe less Phi of the base, Eq. (10) in differences
+gains       (L R,)              metric of each probe less metric of the base
+alpha       (L, P)              sigma alpha = gains, minimum norm
+==========  ==================  ===========================================================
+
+The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the base
+(shifting neither side, as printed, or one, as in Algorithm 3*, does not give the gradient), and the
+solution is that of minimum norm by SVD, for collinear bases and the full matrix are singular by nature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from postshift._validation import FloatArray
+from postshift.core.moments import ClassifierSums, LabelSums
+from postshift.core.weighting import Weighting
+from postshift.exceptions import SingularProbesError
+
+RCOND = 1e-10  # singular values below this share of the largest count as zero
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbePlan:
+    """How far the probes stand from the base, and what they are built around.
+
+    A probe is ``(1 - share) h + share (a + radius phi_l M_r a)``. The fixed probes have the base itself as
+    anchor a and share 1; the constrained probes (Eq. (11)) have an anchor of their own and radius 1, and
+    are mixed into the base by ``share``.
+    """
+
+    radius: float
+    share: float = 1.0
+
+    @property
+    def reach(self) -> float:
+        """The size of the displacement, by which equations are divided for the sake of their scale."""
+        return self.radius * self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Elicitation:
+    """Elicited coefficients and how well the probes determined them.
+
+    ``singular_values`` are those of the equations of differences per unit of reach; ``smallest`` and
+    ``condition`` speak of the ``rank`` values that were kept. A rank below ``n_unknowns`` is a diagnostic,
+    not an error: collinear bases and full-matrix weights are never of full rank.
+    """
+
+    alpha: FloatArray
+    singular_values: FloatArray
+    rank: int
+    residual: float
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of coefficients."""
+        return int(self.alpha.size)
+
+    @property
+    def largest(self) -> float:
+        """Largest singular value."""
+        return float(self.singular_values[0])
+
+    @property
+    def smallest(self) -> float:
+        """Smallest singular value that was kept."""
+        return float(self.singular_values[self.rank - 1])
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the equations, over the kept singular values."""
+        return self.largest / self.smallest
+
+
+def probe_matrix(
+    weighting: Weighting,
+    plan: ProbePlan,
+    *,
+    labels: LabelSums,
+    base: ClassifierSums,
+    anchor: ClassifierSums | None = None,
+) -> FloatArray:
+    """Return sigma per unit of reach: the weighed entries of each probe less those of the base, Eq. (10)."""
+    around = base if anchor is None else anchor
+    rows = weighting.displaced(labels, around)
+    if anchor is not None:
+        rows = rows + (weighting.features(anchor.single) - weighting.features(base.single)) / plan.radius
+    size = rows.shape[0] * rows.shape[1]
+    return rows.reshape(size, -1) / labels.total
+
+
+def elicit(
+    sigma: FloatArray, gains: FloatArray, *, n_bases: int, rcond: float = RCOND, ridge: float = 0.0
+) -> Elicitation:
+    """Solve ``sigma alpha = gains`` by least squares of minimum norm.
+
+    Parameters
+    ----------
+    sigma : array of shape (L R, L P)
+        Equations of differences.
+    gains : array of shape (L R,)
+        Differences of the metric.
+    n_bases : int
+        Number of basis functions L.
+    rcond : float
+        Singular values below ``rcond`` times the largest are treated as zero.
+    ridge : float
+        Shrinks along each singular direction as ``s / (s^2 + ridge s_max^2)``; 0 is plain least squares.
+    """
+    left, values, right = scipy.linalg.svd(sigma, full_matrices=False)
+    rank = int(np.count_nonzero(values > rcond * values[0])) if values[0] > 0 else 0
+    if rank == 0:
+        raise SingularProbesError(
+            f"none of the {len(gains)} probes changed a weighed training confusion (rank 0); the basis is "
+            "empty on the training rows: give one that covers them, or start from a classifier that predicts "
+            "more than one class"
+        )
+    kept = values[:rank]
+    shrunk = kept / (kept**2 + ridge * kept[0] ** 2)
+    alpha = right[:rank].T @ (shrunk * (left[:, :rank].T @ gains))
+    return Elicitation(
+        alpha=alpha.reshape(n_bases, -1),
+        singular_values=values,
+        rank=rank,
+        residual=float(np.linalg.norm(sigma @ alpha - gains)),
+    )

@@ -1,0 +1,295 @@
+"""How an iterate is looked at: which questions, and what their answers say.
+
+A *look* at the iterate h^t gives its value and, unless it is the last, the gain of every probe around it. There
+are two ways: confusion matrices, which are linear in h, so one question about the newest vertex suffices for
+all probes; and plain values, one question per probe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.draws import Draws, drawn_labels, even_order, shared_draws
+from postshift.core.elicitation import ProbePlan
+from postshift.core.plugin import onehot
+from postshift.core.probing import ProbeFamily
+from postshift.core.questions import Question, check_confusions, check_number
+from postshift.core.sample import Sample
+from postshift.core.statistics import Classifier
+from postshift.exceptions import MetricError
+
+_CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
+
+
+@runtime_checkable
+class ConfusionMetric(Protocol):
+    """A metric psi of the confusion matrix, rows true categories, entries shares of weight."""
+
+    @property
+    def name(self) -> str:
+        """What the metric is called."""
+
+    @property
+    def weighting(self) -> str:
+        """What it depends on: ``"diagonal"``, ``"columns"`` or ``"full"``."""
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return psi of each matrix of a stack (..., R, m)."""
+
+
+@runtime_checkable
+class DifferentiableMetric(ConfusionMetric, Protocol):
+    """A metric whose gradient is known."""
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return d psi / d C of one matrix, up to a constant per row (the row sums do not move)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standing:
+    """Where the run stands on the validation rows: h^t and, after the start, its newest vertex."""
+
+    iteration: int
+    last: bool
+    distribution: FloatArray
+    vertex: IntArray | None
+
+
+class Inquiry(Protocol):
+    """One way of looking at an iterate."""
+
+    def n_questions(self, *, first: bool, last: bool) -> int:
+        """Return the number of questions of a look, before any is found to be known already."""
+
+    def questions(self, standing: Standing) -> list[Question]:
+        """Return the questions of a look."""
+
+    def check(self, question: Question, answer: Any, *, earlier: Any) -> FloatArray | float:
+        """Return the answer in its proper type, or refuse it; it must be like an ``earlier`` one."""
+
+    def view(self, previous: FloatArray | None, answers: Sequence[Any], *, step: float) -> FloatArray:
+        """Return what is known of h^t from what was known of h^(t-1) and the new answers."""
+
+    def value(self, view: FloatArray) -> float:
+        """Return the metric of h^t."""
+
+    def gains(self, view: FloatArray) -> FloatArray:
+        """Return the gain of every probe (L R,) per unit of reach."""
+
+
+class ConfusionInquiry:
+    """Looks through confusion matrices; psi is evaluated here, at the probes or by its gradient.
+
+    The view has shape (1 or 2, parts, 1 + L, R, m): base and, if any, anchor; on each part of the validation
+    rows; without and with each basis function. Part 0 serves the elicitation. Part 1, if the rows
+    were split in two (Algorithm 3*), is where the gradient is taken.
+    """
+
+    def __init__(
+        self,
+        val: Sample,
+        metric: ConfusionMetric,
+        *,
+        linearise: Literal["probes", "gradient"],
+        family: ProbeFamily,
+        plan: ProbePlan,
+        parts: Sequence[IntArray | None],
+        anchor: Classifier | None,
+    ) -> None:
+        self._val, self._metric, self._family, self._plan = val, metric, family, plan
+        self._linearise, self._parts, self._anchor = linearise, parts, anchor
+        self._n_probes = family.n_probes(val.n_classes)
+        self._columns = np.column_stack([np.ones(val.n_samples), val.phi])
+
+    def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+        """One per part, and at the start one more per part for the anchor."""
+        return len(self._parts) * (2 if first and self._anchor is not None else 1)
+
+    def questions(self, standing: Standing) -> list[Question]:
+        """Ask about the start, later about the newest vertex only."""
+        if standing.vertex is None:
+            tables = [("the start", standing.distribution)]
+            if self._anchor is not None:
+                tables.append(("the anchor", self._anchor.distribution(self._val.phi, self._val.eta)))
+        else:
+            vertex = onehot(standing.vertex, n_classes=self._val.n_classes)
+            tables = [(f"plug-in number {standing.iteration}", vertex)]
+        return [
+            self._question(f"{standing.iteration}:{place}.{part}", f"confusion matrices of {text}", table, rows)
+            for place, (text, table) in enumerate(tables)
+            for part, rows in enumerate(self._parts)
+        ]
+
+    def check(self, question: Question, answer: Any, *, earlier: Any) -> FloatArray:
+        """Refuse anything but (1 + L, R, m) finite shares, R as in earlier answers."""
+        n_categories = None if earlier is None else earlier.shape[1]
+        shape = (1 + self._val.n_bases, n_categories, self._val.n_classes)
+        return check_confusions(question, answer, shape=shape)
+
+    def view(self, previous: FloatArray | None, answers: Sequence[Any], *, step: float) -> FloatArray:
+        """Mix the new vertex's matrices in; the anchor's stay."""
+        found = np.stack(answers).reshape(-1, len(self._parts), *answers[0].shape)
+        if previous is None:
+            return found
+        mixed = previous.copy()
+        mixed[0] = (1 - step) * previous[0] + step * found[0]
+        return mixed
+
+    def value(self, view: FloatArray) -> float:
+        """Return psi of h^t on the rows that serve the elicitation."""
+        return float(self._psi(view[0, 0, 0]))
+
+    def gains(self, view: FloatArray) -> FloatArray:
+        """Return psi at each probe less psi at the base, or the gradient's estimate of it."""
+        base, anchor = view[0, 0], view[-1, 0]
+        if self._linearise == "gradient":
+            gains = self._slopes(self._gradient(view[0, -1, 0]), base, anchor)
+        else:
+            reference = self._psi(base[0])
+            chunks = [self._psi(base[0] + self._plan.reach * moved) for moved in self._moves(base, anchor)]
+            gains = (np.concatenate(chunks, axis=1) - reference) / self._plan.reach
+        return gains.reshape(-1)
+
+    def _moves(self, base: FloatArray, anchor: FloatArray) -> Iterator[FloatArray]:
+        """Yield the displacements of the confusion matrix per unit of reach, (L, some probes, R, m)."""
+        size = max(1, _CHUNK // anchor[1:].size)
+        shared = (anchor[0] - base[0]) / self._plan.radius
+        for first in range(0, self._n_probes, size):
+            probes = np.arange(first, min(first + size, self._n_probes))
+            yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1) + shared
+
+    def _slopes(self, beta: FloatArray, base: FloatArray, anchor: FloatArray) -> FloatArray:
+        """Return <beta, displacement> for every probe (L, R)."""
+        chunks = [np.einsum("lrij,ij->lr", moved, beta) for moved in self._moves(base, anchor)]
+        return np.concatenate(chunks, axis=1)
+
+    def _psi(self, confusion: FloatArray) -> FloatArray:
+        """Return the metric of a stack of matrices, its failures mapped to ours."""
+        return _guarded(lambda: self._metric.value(confusion), self._metric, "value", confusion.shape[:-2])
+
+    def _gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the metric's gradient, its failures mapped to ours."""
+        metric = self._metric
+        if not isinstance(metric, DifferentiableMetric):
+            raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
+        return _guarded(lambda: metric.gradient(confusion), metric, "gradient", confusion.shape)
+
+    def _question(self, key: str, text: str, table: FloatArray, rows: IntArray | None) -> Question:
+        """Return a question about one table on some rows."""
+        every = slice(None) if rows is None else rows
+        return Question(
+            key=key,
+            kind="confusion",
+            text=text,
+            rows=rows,
+            columns=self._columns[every],
+            _predict=lambda: table[every],
+        )
+
+
+class ValueInquiry:
+    """Looks through the metric's value of the iterate and of each probe, by soft or by hard predictions."""
+
+    def __init__(
+        self,
+        val: Sample,
+        *,
+        kind: Literal["soft", "hard"],
+        family: ProbeFamily,
+        plan: ProbePlan,
+        rows: IntArray | None,
+        anchor: Classifier | None,
+        seed: int,
+    ) -> None:
+        self._val, self._kind, self._family, self._plan = val, kind, family, plan
+        self._rows, self._seed = rows, seed
+        self._n_probes = family.n_probes(val.n_classes)
+        self._anchor = None if anchor is None else anchor.distribution(val.phi, val.eta)
+        self._ranks = even_order(val.eta)
+
+    def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+        """One for the iterate and, unless it is the last, one per probe."""
+        return 1 if last else 1 + self._val.n_bases * self._n_probes
+
+    def questions(self, standing: Standing) -> list[Question]:
+        """Ask for the value of the iterate and of every probe."""
+        table, t = standing.distribution, standing.iteration
+        predict = self._soft if self._kind == "soft" else self._hard(t)
+        asked = [self._question(f"{t}:base", f"the value of iterate {t}", partial(predict, table, None))]
+        if standing.last:
+            return asked
+        for basis in range(self._val.n_bases):
+            for probe in range(self._n_probes):
+                move = self._family.describe(probe, n_classes=self._val.n_classes)
+                text = f"the value of iterate {t} with {move} in basis function {basis}"
+                key = f"{t}:{basis}.{probe}"
+                asked.append(self._question(key, text, partial(predict, table, (basis, probe))))
+        return asked
+
+    def check(self, question: Question, answer: Any, *, earlier: Any) -> float:  # noqa: ARG002
+        """Refuse anything but one finite number."""
+        return check_number(question, answer)
+
+    def view(self, previous: FloatArray | None, answers: Sequence[Any], *, step: float) -> FloatArray:  # noqa: ARG002
+        """Keep the values of this look."""
+        return np.array(answers, dtype=np.float64)
+
+    def value(self, view: FloatArray) -> float:
+        """Return the iterate's value."""
+        return float(view[0])
+
+    def gains(self, view: FloatArray) -> FloatArray:
+        """Return each probe's value less the iterate's."""
+        return np.asarray((view[1:] - view[0]) / self._plan.reach)
+
+    def _soft(self, table: FloatArray, probe: tuple[int, int] | None) -> FloatArray:
+        """Return the distribution of the base or of a probe."""
+        if probe is None:
+            return table
+        basis, number = probe
+        around = table if self._anchor is None else self._anchor
+        moved = self._family.displace(around, np.array([number]))[0]
+        around = around + self._plan.radius * self._val.phi[:, [basis]] * moved  # Eq. (12) and its kin
+        return np.asarray((1 - self._plan.share) * table + self._plan.share * around)
+
+    def _hard(self, iteration: int) -> Callable[[FloatArray, tuple[int, int] | None], IntArray]:
+        """Return the function that draws labels with this iteration's draws."""
+        draws = shared_draws(self._ranks, seed=self._seed, iteration=iteration)
+        return partial(self._drawn, draws)
+
+    def _drawn(self, draws: Draws, table: FloatArray, probe: tuple[int, int] | None) -> IntArray:
+        """Return the labels of the base or of a probe; both take the same draws row by row."""
+        labels = drawn_labels(table, draws.take)
+        if probe is None:
+            return labels
+        basis, number = probe
+        around = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
+        landed = self._family.redraw(around, number, draws.land, n_classes=self._val.n_classes)
+        # move is uniform: below share the anchor is taken, below share * radius * phi the probe moves it.
+        probed = np.where(draws.move < self._plan.reach * self._val.phi[:, basis], landed, around)
+        return np.where(draws.move < self._plan.share, probed, labels)
+
+    def _question(self, key: str, text: str, predict: Callable[[], Any]) -> Question:
+        """Return a question about one classifier, on the rows that are asked about."""
+        rows = slice(None) if self._rows is None else self._rows
+        return Question(key=key, kind=self._kind, text=text, rows=self._rows, _predict=lambda: predict()[rows])
+
+
+def _guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:
+    """Return a metric's array, with anything it raises or gets wrong mapped to MetricError."""
+    try:
+        found = np.asarray(call(), dtype=np.float64)
+    except Exception as error:
+        raise MetricError(f"the {what} of metric {metric.name!r} raised {type(error).__name__}: {error}") from error
+    if found.shape != shape or not np.isfinite(found).all():
+        shown = f"shape {found.shape}" if found.shape != shape else "NaN or infinite values"
+        raise MetricError(
+            f"the {what} of metric {metric.name!r} must give finite numbers of shape {shape}. Got {shown} instead"
+        )
+    return found

@@ -1,0 +1,164 @@
+"""The small sums in which a sample enters the core. Sums of blocks add up to the sums of the whole.
+
+Notation, for a classifier h with distribution h(x) over the m classes:
+
+===========  ==================  =====================================================
+symbol       shape               meaning
+===========  ==================  =====================================================
+pair mass    A (L, L, m)         sum of w phi_l phi_k 1(y=i)
+mass         a (L, m)            sum of w phi_k 1(y=i)
+pair hits    B (L, L, m)         sum of w phi_l phi_k 1(y=i) h_i(x)
+hits         b (L, m)            sum of w phi_k 1(y=i) h_i(x); b/n is Phi of Eq. (8)
+pair conf.   F (L, L, m, m)      sum of w phi_l phi_k 1(y=i) h_j(x); B is its diagonal
+confusions   f (L, m, m)         sum of w phi_k 1(y=i) h_j(x); f/n is Phi of Appendix A
+===========  ==================  =====================================================
+
+B, b, F, f are linear in h: the sums of a mixture are the mixture of the sums, so a Frank-Wolfe
+step needs only the sums of the new vertex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.sample import Sample
+from postshift.exceptions import LabelError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSums:
+    """What does not depend on the classifier: A, a, the total weight and the number of rows."""
+
+    pair: FloatArray
+    single: FloatArray
+    total: float
+    count: int
+
+    def __add__(self, other: LabelSums) -> LabelSums:
+        """Return the sums of the concatenated samples."""
+        return LabelSums(
+            pair=self.pair + other.pair,
+            single=self.single + other.single,
+            total=self.total + other.total,
+            count=self.count + other.count,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifierSums:
+    """The sums of one classifier: (B, b) with last axis (m,), or (F, f) with last axes (m, m)."""
+
+    pair: FloatArray
+    single: FloatArray
+
+    def __add__(self, other: ClassifierSums) -> ClassifierSums:
+        """Return the sums of the concatenated samples."""
+        return ClassifierSums(pair=self.pair + other.pair, single=self.single + other.single)
+
+    def mixed(self, other: ClassifierSums, step: float) -> ClassifierSums:
+        """Return the sums of the classifier ``(1 - step) self + step other``."""
+        return ClassifierSums(
+            pair=(1 - step) * self.pair + step * other.pair,
+            single=(1 - step) * self.single + step * other.single,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairHits:
+    """Hits of the two-class classifiers of a pairwise line search, (L, m) each, against a reference class."""
+
+    own: FloatArray
+    reference: FloatArray
+
+    def __add__(self, other: PairHits) -> PairHits:
+        """Return the sums of the concatenated samples."""
+        return PairHits(own=self.own + other.own, reference=self.reference + other.reference)
+
+
+def label_sums(sample: Sample) -> LabelSums:
+    """Return A, a and the totals of one block."""
+    shape = (sample.n_bases, sample.n_classes)
+    pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
+    for label, rows in _by_label(sample):
+        phi, weights = sample.phi[rows], sample.row_weights[rows]
+        pair[:, :, label] = (phi * weights[:, None]).T @ phi
+        single[:, label] = weights @ phi
+    return LabelSums(pair=pair, single=single, total=float(sample.row_weights.sum()), count=sample.n_samples)
+
+
+def hit_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+    """Return B and b of a classifier that gives ``distribution`` (n, m) on this block."""
+    hit = sample.row_weights * np.take_along_axis(distribution, _labels(sample)[:, None], axis=1)[:, 0]
+    shape = (sample.n_bases, sample.n_classes)
+    pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
+    for label, rows in _by_label(sample):
+        phi = sample.phi[rows]
+        pair[:, :, label] = (phi * hit[rows, None]).T @ phi
+        single[:, label] = hit[rows] @ phi
+    return ClassifierSums(pair=pair, single=single)
+
+
+def confusion_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+    """Return F and f of a classifier that gives ``distribution`` (n, m) on this block."""
+    n_bases, n_classes = sample.n_bases, sample.n_classes
+    pair = np.zeros((n_bases, n_bases, n_classes, n_classes))
+    single = np.zeros((n_bases, n_classes, n_classes))
+    weighted = sample.row_weights[:, None] * distribution
+    for label, rows in _by_label(sample):
+        phi, mass = sample.phi[rows], weighted[rows]
+        for basis in range(n_bases):
+            pair[basis, :, label] = (phi * phi[:, basis, None]).T @ mass
+        single[:, label] = phi.T @ mass
+    return ClassifierSums(pair=pair, single=single)
+
+
+def weighted_confusions(
+    columns: FloatArray, categories: IntArray, distribution: FloatArray, *, n_categories: int
+) -> FloatArray:
+    """Return sum_n columns[n, k] 1(categories[n]=i) distribution[n, j] as an array (k, i, j)."""
+    table = np.zeros((columns.shape[1], n_categories, distribution.shape[1]))
+    for category in np.unique(categories):
+        rows = categories == category
+        table[:, category] = columns[rows].T @ distribution[rows]
+    return table
+
+
+def pair_hits(sample: Sample, ratios: FloatArray, *, reference: int) -> PairHits:
+    """Return the hits of the classifiers "i where ratio_li eta_i <= eta_reference, else reference".
+
+    For every basis function l and class i there is one such classifier (the h^zeta of the appendix on
+    Eq. (11), ``ratio = zeta / (1 - zeta)``); ``own`` counts its hits on rows of class i, ``reference``
+    those on rows of the reference class.
+    """
+    own = np.zeros((sample.n_bases, sample.n_classes))
+    missed = np.zeros_like(own)
+    for label, rows in _by_label(sample):
+        eta, weighted = sample.eta[rows], sample.phi[rows] * sample.row_weights[rows, None]
+        for basis, ratio in enumerate(ratios):
+            if label == reference:
+                stays = ratio * eta > eta[:, [reference]]
+                missed[basis] = weighted[:, basis] @ stays
+            else:
+                moves = ratio[label] * eta[:, label] <= eta[:, reference]
+                own[basis, label] = weighted[:, basis] @ moves
+    return PairHits(own=own, reference=missed)
+
+
+def _labels(sample: Sample) -> IntArray:
+    """Return the labels, refused where there are none."""
+    if sample.labels is None:
+        raise LabelError("this sample has no labels; the sums of the training side need them: pass labels=...")
+    return sample.labels
+
+
+def _by_label(sample: Sample) -> Iterator[tuple[int, IntArray]]:
+    """Yield every label that occurs with its rows."""
+    labels = _labels(sample)
+    order = np.argsort(labels, kind="stable")
+    found, first = np.unique(labels[order], return_index=True)
+    for label, rows in zip(found, np.split(order, first[1:]), strict=True):
+        yield int(label), rows

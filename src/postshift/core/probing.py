@@ -1,0 +1,160 @@
+"""Probing classifiers: the current classifier with some of its predicted mass moved.
+
+A probe moves mass *within one basis function*: ``h + radius * phi_l * (M h)``, where the m x m matrix M has
+columns that sum to zero and depends on the probe r only. With M = e_i 1' - I it is the fixed probe of
+Eq. (12); the other two families are what the full confusion matrix and the predicted-class rates need.
+Because a probe is linear in h, every confusion matrix of every probe follows from the confusion matrices
+of h weighted by the basis functions.
+
+=================  =====================================  ==================================
+family             probe r                                moves
+=================  =====================================  ==================================
+Fixed              h + eps phi_l (e_r - h)                everything to class r, Eq. (12)
+Departing          h + eps phi_l h_r (u_r - e_r)          class r to all others in equal shares
+Reassigning        h + eps phi_l h_k (e_j - e_k)          class k to class j
+=================  =====================================  ==================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+
+
+class ProbeFamily(Protocol):
+    """A numbered family of ways to move predicted mass between the m classes."""
+
+    def n_probes(self, n_classes: int) -> int:
+        """Return the number of probes per basis function."""
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return ``M_r mass`` along the last axis for each probe r: shape (len(probes), *mass.shape)."""
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
+        """Return where hard predictions ``labels`` land when probe r moves them."""
+
+    def describe(self, probe: int, *, n_classes: int) -> str:
+        """Say in words what probe r does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Everything to class r: the fixed probes of Eq. (12)."""
+
+    def n_probes(self, n_classes: int) -> int:
+        """Return m: one per class."""
+        return n_classes
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return ``e_r sum(mass) - mass``."""
+        moved = np.repeat(-mass[None], len(probes), axis=0)
+        moved[np.arange(len(probes)), ..., probes] += mass.sum(axis=-1)
+        return moved
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:  # noqa: ARG002
+        """Return class r everywhere."""
+        return np.full_like(labels, probe)
+
+    def describe(self, probe: int, *, n_classes: int) -> str:  # noqa: ARG002
+        """Say it in words."""
+        return f"everything to class {probe}"
+
+
+@dataclass(frozen=True, slots=True)
+class Departing:
+    """Class r to all other classes in equal shares."""
+
+    def n_probes(self, n_classes: int) -> int:
+        """Return m: one per class."""
+        return n_classes
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return ``mass_r (u_r - e_r)``."""
+        n_classes = mass.shape[-1]
+        source = np.moveaxis(mass[..., probes], -1, 0)
+        moved = np.repeat(source[..., None] / (n_classes - 1), n_classes, axis=-1)
+        moved[np.arange(len(probes)), ..., probes] = -source
+        return moved
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
+        """Return an evenly drawn other class where the label is r."""
+        other = np.minimum((uniform * (n_classes - 1)).astype(np.intp), n_classes - 2)
+        return np.where(labels == probe, other + (other >= probe), labels)
+
+    def describe(self, probe: int, *, n_classes: int) -> str:  # noqa: ARG002
+        """Say it in words."""
+        return f"class {probe} to the others"
+
+
+@dataclass(frozen=True, slots=True)
+class Reassigning:
+    """Class k to class j, for every ordered pair of classes; r counts j within k, j = k left out."""
+
+    def n_probes(self, n_classes: int) -> int:
+        """Return m (m - 1): one per ordered pair."""
+        return n_classes * (n_classes - 1)
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return ``mass_k (e_j - e_k)``."""
+        source, target = self.pairs(probes, n_classes=mass.shape[-1])
+        amount = np.moveaxis(mass[..., source], -1, 0)
+        moved = np.zeros((len(probes), *mass.shape))
+        moved[np.arange(len(probes)), ..., target] = amount
+        moved[np.arange(len(probes)), ..., source] = -amount
+        return moved
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:  # noqa: ARG002
+        """Return class j where the label is k."""
+        source, target = self.pairs(np.array([probe]), n_classes=n_classes)
+        return np.where(labels == source[0], target[0], labels)
+
+    def describe(self, probe: int, *, n_classes: int) -> str:
+        """Say it in words."""
+        source, target = self.pairs(np.array([probe]), n_classes=n_classes)
+        return f"class {source[0]} to class {target[0]}"
+
+    @staticmethod
+    def pairs(probes: IntArray, *, n_classes: int) -> tuple[IntArray, IntArray]:
+        """Return source and target class of each probe."""
+        source, place = np.divmod(probes, n_classes - 1)
+        return source, place + (place >= source)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Two families one after the other."""
+
+    first: ProbeFamily
+    second: ProbeFamily
+
+    def n_probes(self, n_classes: int) -> int:
+        """Return the number of probes of both."""
+        return self.first.n_probes(n_classes) + self.second.n_probes(n_classes)
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return each family's displacements, in the order of ``probes``."""
+        split = self.first.n_probes(mass.shape[-1])
+        moved = np.empty((len(probes), *mass.shape))
+        early = probes < split
+        moved[early] = self.first.displace(mass, probes[early])
+        moved[~early] = self.second.displace(mass, probes[~early] - split)
+        return moved
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
+        """Return what the probe's own family does."""
+        family, own = self._owner(probe, n_classes)
+        return family.redraw(labels, own, uniform, n_classes=n_classes)
+
+    def describe(self, probe: int, *, n_classes: int) -> str:
+        """Say it in words."""
+        family, own = self._owner(probe, n_classes)
+        return family.describe(own, n_classes=n_classes)
+
+    def _owner(self, probe: int, n_classes: int) -> tuple[ProbeFamily, int]:
+        """Return the family of a probe and its number there."""
+        split = self.first.n_probes(n_classes)
+        return (self.first, probe) if probe < split else (self.second, probe - split)

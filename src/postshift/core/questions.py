@@ -1,0 +1,152 @@
+"""The port between the loop and whoever owns the metric: questions, drivers, and the conversation.
+
+The loop never calls a metric. It asks, and a *driver* answers: a local function, a service, a person.
+A driver says which of three kinds of question it can serve:
+
+===========  =============================  ========================================================
+kind         the driver is shown            and answers
+===========  =============================  ========================================================
+confusion    distributions (n, m) and       (1 + L, R, m): for every column k, the share of weight
+             columns (n, 1 + L)             ``sum_n w columns_nk 1(category=i) h_nj / sum_n w``
+soft         distributions (n, m)           the value of this randomised classifier, a number
+hard         labels (n,)                    the value of these labels, a number
+===========  =============================  ========================================================
+
+The R categories of a row are its true classes (R = m), or its (group, class) pairs for group-wise metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.exceptions import AnswerError
+
+Kind = Literal["confusion", "soft", "hard"]
+_DECIMALS = 12  # tables that agree to this many decimals are the same question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """What one classifier scores on the validation rows.
+
+    Attributes
+    ----------
+    key : str
+        Its name within the run, to be given back with the answer.
+    kind : {"confusion", "soft", "hard"}
+        What is shown, and what is to be answered.
+    text : str
+        The question in words.
+    rows : array of int, optional
+        The validation rows it is about; None for all.
+    columns : array of shape (n, 1 + L), optional
+        For kind "confusion": ones, then the basis functions.
+    """
+
+    key: str
+    kind: Kind
+    text: str
+    rows: IntArray | None
+    columns: FloatArray | None = None
+    _predict: Callable[[], Any] = field(repr=False)
+
+    @property
+    def predictions(self) -> Any:
+        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed when asked for."""
+        return self._predict()
+
+    def fingerprint(self) -> str:
+        """Return a digest of what is shown: equal digests are the same question."""
+        shown = self.predictions
+        if self.kind != "hard":
+            shown = np.round(shown, _DECIMALS) + 0.0  # + 0.0 turns -0.0 into 0.0
+        digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
+        if self.rows is not None:
+            digest.update(np.asarray(self.rows, dtype="<i8").tobytes())
+        digest.update(np.asarray(shown, dtype="<i8" if self.kind == "hard" else "<f8").tobytes())
+        return digest.hexdigest()
+
+
+class Driver(Protocol):
+    """Whoever answers."""
+
+    kind: Kind
+    takes_subsets: bool
+
+    def answer(self, question: Question) -> Any:
+        """Return the answer to one question."""
+
+
+class Conversation(Protocol):
+    """A run that asks and is told."""
+
+    def ask(self) -> tuple[Question, ...]:
+        """Return the open questions; none when the run is finished."""
+
+    def tell(self, key: str, answer: Any) -> None:
+        """Give the answer to an open question."""
+
+
+def converse(run: Conversation, driver: Driver, *, on_answer: Callable[[Question, Any], None] | None = None) -> None:
+    """Let a driver answer until the run has no question left.
+
+    Parameters
+    ----------
+    run : Conversation
+        The run; it keeps every answer, so a conversation broken off by an error can be taken up again.
+    driver : Driver
+        Whoever answers.
+    on_answer : callable, optional
+        Called with each question and its answer: for progress bars, logs, saving.
+    """
+    while questions := run.ask():
+        for question in questions:
+            answer = driver.answer(question)
+            run.tell(question.key, answer)
+            if on_answer is not None:
+                on_answer(question, answer)
+
+
+def check_number(question: Question, answer: Any) -> float:
+    """Return the answer as a float, refused unless it is one finite number."""
+    try:
+        value = float(answer)
+    except (TypeError, ValueError) as error:
+        raise AnswerError(_refusal(question, answer, "one finite number")) from error
+    if not np.isfinite(value):
+        raise AnswerError(_refusal(question, answer, "one finite number"))
+    return value
+
+
+def check_confusions(question: Question, answer: Any, *, shape: tuple[int, int | None, int]) -> FloatArray:
+    """Return the answer as an array (1 + L, R, m) of shares, refused where it cannot be one.
+
+    ``shape`` is what is expected; R may be None where no earlier answer has told it.
+    """
+    wanted = f"({shape[0]}, {shape[1] or 'categories'}, {shape[2]})"
+    expected = f"an array of shape {wanted} of finite shares >= 0"
+    try:
+        table = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AnswerError(_refusal(question, answer, expected)) from error
+    fits = table.ndim == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, table.shape, strict=True)
+    )
+    if not fits or not np.isfinite(table).all() or (table < 0).any():
+        shown = f"shape {table.shape}" if not fits else "NaN, infinite or negative shares"
+        raise AnswerError(_refusal(question, shown, expected))
+    return table
+
+
+def _refusal(question: Question, answer: Any, expected: str) -> str:
+    """Say which question was answered how."""
+    return (
+        f"the answer to question {question.key!r} ({question.text}) must be {expected}. Got {answer!r} instead; "
+        "the question is still open: answer it again"
+    )

@@ -1,0 +1,125 @@
+"""The records of a run: its settings, its trace, its state and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from postshift._validation import FloatArray, check_count, check_in_range
+from postshift.core.constrained import ConstrainedProbes
+from postshift.core.elicitation import RCOND
+from postshift.core.mixture import Mixture
+from postshift.core.moments import ClassifierSums
+from postshift.core.weighting import DIAGONAL, weighting_named
+from postshift.exceptions import SettingError
+
+Status = Literal["running", "finished", "flat"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What defines a run, apart from the data.
+
+    Attributes
+    ----------
+    weighting : {"diagonal", "columns", "full"}
+        What the example weights are put on; usually what the metric says it depends on.
+    radius : float in (0, 1]
+        How far the probes stand from the current classifier (the paper's epsilon).
+    max_iter : int
+        Number of Frank-Wolfe iterations T; 1 is PI-EW.
+    linearise : {"probes", "gradient"}
+        Whether a known psi is evaluated at the probes or differentiated (confusion questions only).
+    rcond, ridge : float
+        Of the least-squares solve, see :func:`postshift.core.elicitation.elicit`.
+    min_hit, max_leak : float, optional
+        gamma and omega of Eq. (11): both given, the constrained probes are used (disjoint groups only).
+    budget : int, optional
+        The most questions that may be asked; iterations that it cannot pay for are not begun.
+    random_state : int
+        Seed of the draws by which hard labels are asked about.
+    """
+
+    weighting: str = "diagonal"
+    radius: float = 0.1
+    max_iter: int = 30
+    linearise: Literal["probes", "gradient"] = "probes"
+    rcond: float = RCOND
+    ridge: float = 0.0
+    min_hit: float | None = None
+    max_leak: float | None = None
+    budget: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their ranges."""
+        check_in_range(self.radius, name="radius", low=0, high=1, open_low=True)
+        check_in_range(self.rcond, name="rcond", low=0, high=1)
+        check_in_range(self.ridge, name="ridge", low=0, high=np.inf)
+        check_count(self.max_iter, name="max_iter", low=1)
+        check_count(self.random_state, name="random_state", low=0)
+        weighting_named(self.weighting)
+        if self.budget is not None:
+            check_count(self.budget, name="budget", low=1)
+        if self.linearise not in ("probes", "gradient"):
+            raise SettingError(f"linearise must be 'probes' or 'gradient'. Got {self.linearise!r} instead")
+        if (self.min_hit is None) != (self.max_leak is None):
+            raise SettingError("min_hit and max_leak must be given together, or neither (the fixed probes)")
+        if self.min_hit is not None and self.weighting != DIAGONAL.name:
+            raise SettingError(f"constrained probes serve weighting 'diagonal'. Got {self.weighting!r} instead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Iteration:
+    """One line of the trace: the iterate's value and how its weights were determined.
+
+    The last line of a finished run has a value only: nothing was elicited there.
+    """
+
+    index: int
+    value: float
+    n_questions: int
+    step: float | None = None
+    rank: int | None = None
+    condition: float | None = None
+    smallest: float | None = None
+    largest: float | None = None
+    residual: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class State:
+    """Everything a run knows, in small arrays."""
+
+    iteration: int
+    vertices: tuple[FloatArray, ...]
+    steps: tuple[float, ...]
+    sums: ClassifierSums
+    view: FloatArray | None
+    known: Mapping[str, Any]
+    trace: tuple[Iteration, ...]
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FitResult:
+    """What a finished run found.
+
+    ``status`` is "finished", or "flat" where no probe changed the metric any more: then the last iterate
+    (at the first look: the start) is the result.
+    """
+
+    mixture: Mixture
+    trace: tuple[Iteration, ...]
+    status: Status
+    n_questions: int
+    max_questions: int
+    probes: ConstrainedProbes | None = None
+
+    @property
+    def value(self) -> float:
+        """The metric of the resulting mixture on the validation rows, as last told."""
+        return self.trace[-1].value

@@ -1,0 +1,40 @@
+"""The protocol by which the training side enters the core: a classifier in, small sums out."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from postshift._validation import FloatArray
+from postshift.core.moments import ClassifierSums, LabelSums, PairHits
+
+
+class Classifier(Protocol):
+    """Anything that turns basis functions and probabilities into class distributions."""
+
+    def distribution(self, phi: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return a class distribution (n, m) for every row."""
+
+
+class Statistics(Protocol):
+    """An engine: it holds the training rows wherever they are and gives back sums over them.
+
+    Every method is one stateless pass; the sums do not depend on how the rows are cut into blocks.
+    The conformance suite in ``tests/contracts`` is the definition of correct.
+    """
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+
+    @property
+    def n_bases(self) -> int:
+        """Number of basis functions L."""
+
+    def label_sums(self) -> LabelSums:
+        """Return A, a and the totals."""
+
+    def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
+        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+
+    def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
+        """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""

@@ -1,0 +1,17 @@
+"""The step rule of the Frank-Wolfe loop."""
+
+from __future__ import annotations
+
+
+def harmonic(iteration: int) -> float:
+    """Return ``2 / (t + 2)`` for iteration t = 0, 1, ...
+
+    Algorithm 3 prints ``2 / (t + 1)``, which is 2 at t = 0: not a classifier. The first step here is 1,
+    so the start has no share in the result.
+
+    Examples
+    --------
+    >>> [harmonic(t) for t in range(3)]
+    [1.0, 0.6666666666666666, 0.5]
+    """
+    return 2 / (iteration + 2)

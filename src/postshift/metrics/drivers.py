@@ -1,0 +1,133 @@
+"""Drivers: who answers the loop's questions on this machine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray, check_labels, check_weights
+from postshift.core.inquiry import ConfusionMetric
+from postshift.core.moments import weighted_confusions
+from postshift.core.questions import Kind, Question
+from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning
+
+
+class ConfusionDriver:
+    """Answers with confusion matrices, from validation labels held here.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        True classes ``0..n_classes-1`` of the validation rows.
+    n_classes : int
+        Number of classes m.
+    weights : array of shape (n,), optional
+        Sample weights.
+    metric : ConfusionMetric, optional
+        The metric that will read the matrices: a class without rows is an error where the metric needs
+        its recall (``needs_every_class``), otherwise a warning.
+    """
+
+    kind: Kind = "confusion"
+    takes_subsets = True
+
+    def __init__(
+        self, labels: Any, *, n_classes: int, weights: Any = None, metric: ConfusionMetric | None = None
+    ) -> None:
+        n_rows = len(np.atleast_1d(np.asarray(labels)))
+        self._labels = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
+        given = check_weights(weights, n_rows=n_rows, name="validation weights")
+        self._weights: FloatArray = np.ones(n_rows) if given is None else given
+        self._n_classes = n_classes
+        _check_classes(self._labels, self._weights, n_classes, metric)
+
+    def answer(self, question: Question) -> FloatArray:
+        """Return the matrices (1 + L, m, m) of what is shown."""
+        rows: Any = slice(None) if question.rows is None else question.rows
+        weights, columns = self._weights[rows], question.columns
+        if columns is None:
+            raise MetricError(f"question {question.key!r} has no columns: this driver serves kind 'confusion' only")
+        total = weights.sum()
+        if total <= 0:
+            raise MetricError(f"question {question.key!r} is about rows that all have weight 0")
+        shares = columns * (weights / total)[:, None]
+        return weighted_confusions(shares, self._labels[rows], question.predictions, n_categories=self._n_classes)
+
+
+class SoftDriver:
+    """Answers with a function of class distributions (n, m): the randomised classifier is scored exactly.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(distributions) -> number``; it is always shown all validation rows.
+
+    Examples
+    --------
+    >>> driver = SoftDriver(lambda table: table[:, 1].mean())
+    >>> driver.kind, driver.takes_subsets
+    ('soft', False)
+    """
+
+    kind: Kind = "soft"
+    takes_subsets = False
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def answer(self, question: Question) -> Any:
+        """Return the function's value of what is shown."""
+        return _call(self._function, question)
+
+
+class HardDriver:
+    """Answers with a function of labels (n,), for owners who accept labels only.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(labels) -> number``; it is always shown all validation rows.
+    """
+
+    kind: Kind = "hard"
+    takes_subsets = False
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def answer(self, question: Question) -> Any:
+        """Return the function's value of what is shown."""
+        return _call(self._function, question)
+
+
+def _call(function: Callable[[Any], Any], question: Question) -> Any:
+    """Call a user's metric; what it raises becomes a MetricError that names the question."""
+    if question.rows is not None:
+        raise MetricError(
+            f"question {question.key!r} is about {len(question.rows)} rows only, and this driver serves all rows "
+            "or none: use confusion questions for a split validation sample"
+        )
+    try:
+        return function(question.predictions)
+    except Exception as error:
+        raise MetricError(
+            f"the metric raised {type(error).__name__} at question {question.key!r} ({question.text}): {error}"
+        ) from error
+
+
+def _check_classes(labels: IntArray, weights: FloatArray, n_classes: int, metric: ConfusionMetric | None) -> None:
+    """Refuse, or warn of, classes without validation rows."""
+    counts = np.bincount(labels, weights=weights, minlength=n_classes)
+    missing = np.flatnonzero(counts == 0).tolist()
+    if not missing:
+        return
+    what = f"no validation row of class {missing if len(missing) > 1 else missing[0]} among {len(labels)}"
+    if metric is not None and getattr(metric, "needs_every_class", False):
+        raise MissingClassError(
+            f"{what}, and metric {metric.name!r} needs its recall: add rows of it, or choose a metric that is "
+            "defined without it"
+        )
+    warnings.warn(f"{what}: its weight cannot be learnt", MissingClassWarning, stacklevel=3)

@@ -1,0 +1,277 @@
+"""Adult: found, verified, and split as the protocol says; skipped, with the reason, without the files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from postshift.datasets import AdultTables, Part, Split, adult_fairness, adult_proxy, load_adult
+from postshift.datasets._location import find_file
+from postshift.exceptions import DataNotFoundError, InputError, PostshiftError, SettingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_TRAIN = 32_561
+N_POOL = 16_281
+Maker = Callable[..., Split]
+
+
+@pytest.fixture(scope="module")
+def data_dir() -> Path:
+    """Return the folder with ``adult/``, or skip and say what is missing."""
+    try:
+        paths = [find_file("adult", name) for name in ("adult.data", "adult.test")]
+    except DataNotFoundError as error:
+        pytest.skip(f"Adult is not tested: {error}")
+    return paths[0].parent.parent
+
+
+@pytest.fixture(scope="module")
+def tables(data_dir: Path) -> AdultTables:
+    return load_adult(data_dir=data_dir)
+
+
+@pytest.fixture(scope="module")
+def proxy(data_dir: Path) -> Split:
+    return adult_proxy(seed=0, data_dir=data_dir)
+
+
+@pytest.fixture(scope="module")
+def fairness(data_dir: Path) -> Split:
+    return adult_fairness(seed=0, data_dir=data_dir)
+
+
+@pytest.fixture(params=["proxy", "fairness"])
+def split(request: pytest.FixtureRequest) -> Split:
+    made: Split = request.getfixturevalue(request.param)
+    return made
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a folder from which no data can be found."""
+    monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
+    here = tmp_path / "inside" / "here"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    return here
+
+
+def parts(split: Split) -> tuple[Part, Part, Part]:
+    return split.train, split.validation, split.test
+
+
+class TestTables:
+    def test_rows_and_columns(self, tables: AdultTables) -> None:
+        for table, n_rows in ((tables.train, N_TRAIN), (tables.test, N_POOL)):
+            assert len(table) == 15
+            assert {values.shape for values in table.values()} == {(n_rows,)}
+
+    @pytest.mark.parametrize(
+        ("column", "value", "n_train", "n_test"),
+        [
+            ("income", "<=50K", 24_720, 12_435),
+            ("income", ">50K", 7_841, 3_846),
+            ("sex", "Male", 21_790, 10_860),
+            ("sex", "Female", 10_771, 5_421),
+            ("relationship", "Husband", 13_193, 6_523),
+        ],
+    )
+    def test_counts(self, tables: AdultTables, column: str, value: str, n_train: int, n_test: int) -> None:
+        assert np.count_nonzero(tables.train[column] == value) == n_train
+        assert np.count_nonzero(tables.test[column] == value) == n_test
+
+    def test_missing_cells(self, tables: AdultTables) -> None:
+        for table, expected in ((tables.train, 4_262), (tables.test, 2_203)):
+            texts = [values for values in table.values() if values.dtype.kind == "U"]
+            assert sum(np.count_nonzero(values == "?") for values in texts) == expected
+
+    def test_numbers_are_numbers(self, tables: AdultTables) -> None:
+        numbers = {name for name, values in tables.train.items() if values.dtype == np.int64}
+        assert numbers == {
+            "age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"
+        }  # fmt: skip
+        assert tables.train["age"][:3].tolist() == [39, 50, 38]
+
+
+class TestProtocol:
+    def test_shapes(self, proxy: Split, fairness: Split) -> None:
+        assert [part.X.shape for part in parts(proxy)] == [(N_TRAIN, 101), (163, 101), (N_POOL - 163, 101)]
+        assert [part.X.shape for part in parts(fairness)] == [(N_TRAIN, 106), (1_629, 106), (14_652, 106)]
+
+    def test_parts_have_one_length_and_binary_columns(self, split: Split) -> None:
+        for part in parts(split):
+            columns = [part.y, part.rows, *part.indicators.values()]
+            assert {len(column) for column in columns} == {len(part.X)}
+            assert part.X.dtype == np.float64
+            for values in (part.X, part.y, *part.indicators.values()):
+                assert set(np.unique(values)) <= {0, 1}
+
+    def test_names(self, split: Split) -> None:
+        assert len(set(split.feature_names)) == len(split.feature_names) == split.train.X.shape[1]
+        sources = {name.split("=")[0] for name in split.feature_names}
+        assert not sources & {"marital-status", "fnlwgt", "sex"}
+
+    def test_relationship_or_income_is_a_feature(self, proxy: Split, fairness: Split) -> None:
+        def count(split: Split, source: str) -> int:
+            return sum(name.startswith(f"{source}=") for name in split.feature_names)
+
+        assert (count(proxy, "relationship"), count(proxy, "income")) == (0, 1)
+        assert (count(fairness, "relationship"), count(fairness, "income")) == (6, 0)
+
+    def test_every_feature_is_one_hot(self, split: Split) -> None:
+        """Each row has exactly one 1 among the columns of a source (income is a single column)."""
+        sources = np.array([name.split("=")[0] for name in split.feature_names])
+        for part in parts(split):
+            for source in set(sources) - {"income"}:
+                assert (part.X[:, sources == source].sum(axis=1) == 1).all(), source
+
+    @pytest.mark.parametrize(
+        ("source", "edges"),
+        [
+            ("age", (16, 28, 37, 48, 90)),
+            ("capital-gain", (-1, 1, 4000, 10000, 100000)),
+            ("capital-loss", (-1, 1, 1800, 1950, 4500)),
+            ("hours-per-week", (0, 39, 41, 50, 100)),
+            ("education-num", (0, 8, 9, 11, 16)),
+        ],
+    )
+    def test_intervals(self, split: Split, tables: AdultTables, source: str, edges: tuple[int, ...]) -> None:
+        files = ((split.train, tables.train), (split.validation, tables.test), (split.test, tables.test))
+        for part, table in files:
+            values = table[source][part.rows]
+            for low, high in pairwise(edges):
+                column = split.feature_names.index(f"{source}=({low}, {high}]")
+                np.testing.assert_array_equal(part.X[:, column], (values > low) & (values <= high))
+
+    def test_proxy_labels(self, proxy: Split, tables: AdultTables) -> None:
+        assert proxy.train.y.sum() == 13_193
+        np.testing.assert_array_equal(proxy.train.y, tables.train["relationship"] == "Husband")
+        for part in (proxy.validation, proxy.test):
+            assert part.group is None
+            np.testing.assert_array_equal(part.y, tables.test["sex"][part.rows] == "Male")
+
+    def test_fairness_labels_and_groups(self, fairness: Split, tables: AdultTables) -> None:
+        assert fairness.train.y.sum() == 7_841
+        for part, table in ((fairness.train, tables.train), (fairness.test, tables.test)):
+            np.testing.assert_array_equal(part.y, table["income"][part.rows] == ">50K")
+            np.testing.assert_array_equal(part.group, table["sex"][part.rows] == "Male")
+
+    def test_indicators(self, proxy: Split, fairness: Split, tables: AdultTables) -> None:
+        assert set(proxy.train.indicators) == {"private", "non_private", "income"}
+        assert set(fairness.train.indicators) == {"private", "non_private", "wife", "husband"}
+        assert proxy.train.indicators["income"].sum() == 7_841
+        assert fairness.train.indicators["husband"].sum() == 13_193
+        wives = tables.test["relationship"][fairness.test.rows] == "Wife"
+        np.testing.assert_array_equal(fairness.test.indicators["wife"], wives)
+
+    def test_private_and_non_private_cover_every_row_once(self, split: Split) -> None:
+        for part in parts(split):
+            both = part.indicators["private"] + part.indicators["non_private"]
+            np.testing.assert_array_equal(both, 1)
+            column = split.feature_names.index("workclass=private")
+            np.testing.assert_array_equal(part.X[:, column], part.indicators["private"])
+
+
+class TestSplitting:
+    def test_validation_and_test_share_out_the_file(self, split: Split) -> None:
+        assert not np.intersect1d(split.validation.rows, split.test.rows).size
+        rows = np.union1d(split.validation.rows, split.test.rows)
+        np.testing.assert_array_equal(rows, np.arange(N_POOL))
+        np.testing.assert_array_equal(split.train.rows, np.arange(N_TRAIN))
+
+    def test_validation_is_stratified(self, split: Split) -> None:
+        """Every stratum has its share of the validation rows, up to one row."""
+
+        def strata(part: Part) -> np.ndarray:
+            return np.bincount(part.y if part.group is None else 2 * part.group + part.y)
+
+        pool = strata(split.validation) + strata(split.test)
+        expected = pool * len(split.validation.y) / N_POOL
+        assert len(pool) == (2 if split.validation.group is None else 4)
+        assert np.abs(strata(split.validation) - expected).max() < 1
+
+    def test_a_third_of_train_stops_early(self, split: Split) -> None:
+        assert split.early_stopping.dtype == np.bool_
+        assert split.early_stopping.shape == (N_TRAIN,)
+        assert split.early_stopping.sum() == 10_854
+        held, fitted = split.train.y[split.early_stopping], split.train.y[~split.early_stopping]
+        assert held.mean() == pytest.approx(fitted.mean(), abs=1e-4)
+
+    @pytest.mark.parametrize("make", [adult_proxy, adult_fairness])
+    def test_the_seed_decides(self, make: Maker, data_dir: Path) -> None:
+        first, again, other = (make(seed=seed, data_dir=data_dir) for seed in (3, 3, 4))
+        for one, two in zip(parts(first), parts(again), strict=True):
+            assert one.X.tobytes() == two.X.tobytes()
+            np.testing.assert_array_equal(one.y, two.y)
+            np.testing.assert_array_equal(one.rows, two.rows)
+        np.testing.assert_array_equal(first.early_stopping, again.early_stopping)
+        assert first.feature_names == again.feature_names == other.feature_names
+        assert not np.array_equal(first.validation.rows, other.validation.rows)
+        assert not np.array_equal(first.early_stopping, other.early_stopping)
+
+    @pytest.mark.parametrize("seed", [-1, 0.5, True, None])
+    @pytest.mark.parametrize("make", [adult_proxy, adult_fairness])
+    def test_bad_seed(self, make: Maker, seed: object) -> None:
+        with pytest.raises(SettingError, match="seed must be a whole number >= 0"):
+            make(seed=seed)
+
+    def test_frozen(self, split: Split) -> None:
+        with pytest.raises(FrozenInstanceError):
+            split.train = split.test  # type: ignore[misc]
+
+
+class TestFiles:
+    def test_a_damaged_copy_is_refused(self, data_dir: Path, tmp_path: Path) -> None:
+        shutil.copytree(data_dir / "adult", tmp_path / "adult", copy_function=shutil.copyfile)
+        damaged = tmp_path / "adult" / "adult.test"
+        content = bytearray(damaged.read_bytes())
+        content[1000] ^= 1
+        damaged.write_bytes(content)
+        with pytest.raises(InputError, match=r"adult\.test must be the published file, with sha256 a2a9044b"):
+            load_adult(data_dir=tmp_path)
+
+    def test_missing_everywhere(self, nowhere: Path, tmp_path: Path) -> None:
+        with pytest.raises(DataNotFoundError) as caught:
+            load_adult(data_dir=tmp_path / "absent")
+        message = str(caught.value)
+        assert "'adult.data'" in message
+        assert str(tmp_path / "absent" / "adult" / "adult.data") in message
+        assert str(nowhere.parent / "shared" / "data" / "adult" / "adult.data") in message
+        assert "pass data_dir" in message
+        assert "POSTSHIFT_DATA" in message
+
+    @pytest.mark.usefixtures("nowhere")
+    def test_missing_is_also_a_builtin_error(self) -> None:
+        with pytest.raises(FileNotFoundError):
+            load_adult()
+        with pytest.raises(PostshiftError):
+            load_adult()
+
+    def test_order_of_the_places(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """data_dir, then POSTSHIFT_DATA, then beside the checkout, then beside the working directory."""
+
+        def put(root: Path) -> Path:
+            path = root / "set" / "file"
+            path.parent.mkdir(parents=True)
+            path.touch()
+            return path
+
+        beside_here = put(nowhere.parent / "shared" / "data")
+        assert find_file("set", "file") == beside_here
+        (nowhere.parent / ".git").mkdir()  # now ``inside`` is a checkout, and ``here`` a folder in it
+        beside_checkout = put(nowhere.parent.parent / "shared" / "data")
+        assert find_file("set", "file") == beside_checkout
+        named = put(nowhere / "named")
+        monkeypatch.setenv("POSTSHIFT_DATA", str(nowhere / "named"))
+        assert find_file("set", "file") == named
+        given = put(nowhere / "given")
+        assert find_file("set", "file", data_dir=nowhere / "given") == given
+        assert find_file("set", "file", data_dir=nowhere / "absent") == named
