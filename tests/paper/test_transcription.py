@@ -349,9 +349,7 @@ def test_halves(gradient: Gradient | None) -> None:
         assert np.array_equal(a, b)
 
     first, second = everything[:51], everything[51:]
-    split = fw_eg(
-        train, val, g_mean, start_train, start_val, 0.1, 3, gradient=gradient, halves=(first, second)
-    )
+    split = fw_eg(train, val, g_mean, start_train, start_val, 0.1, 3, gradient=gradient, halves=(first, second))
     for t in range(3):
         on_first = confusion(take(val, first), split.tables[t][first])
         on_second = confusion(take(val, second), split.tables[t][second])
@@ -459,9 +457,7 @@ def load(number: int) -> Reference:
     start_train = plug_in(start, train.phi, train.eta, "diagonal")
     start_val = plug_in(start, val.phi, val.eta, "diagonal")
     radius = float(data["radius"])
-    return Reference(
-        train, val, psi, gradient, radius, data["weights"], data["val_metric"], start_train, start_val
-    )
+    return Reference(train, val, psi, gradient, radius, data["weights"], data["val_metric"], start_train, start_val)
 
 
 def in_our_scale(reference: Reference, coefficients: Array) -> Array:
@@ -531,9 +527,7 @@ def test_program_step_by_step(number: int) -> None:
         value = queried_metric(r.val, r.psi) if r.gradient is None else linear_metric(r.val, r.gradient(c))
         ours = elicit_weights(r.train, r.val, value, h_train, h_val, r.radius)
         assert relative_error(ours.alpha, in_our_scale(r, r.weights[t + 1])) < tolerance(r)
-        scaled = elicit_weights(
-            r.train, r.val, value, h_train, h_val, r.radius, switches=Switches(normaliser="phi")
-        )
+        scaled = elicit_weights(r.train, r.val, value, h_train, h_val, r.radius, switches=Switches(normaliser="phi"))
         ridge = scaled.sigma - scaled.base_features - 1e-8 * np.eye(len(theirs))
         assert relative_error(np.linalg.solve(ridge, scaled.probe_values - scaled.base_value), theirs) < 1e-10
 

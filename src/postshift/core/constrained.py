@@ -21,7 +21,7 @@ from postshift.core.statistics import Statistics
 from postshift.core.weighting import DIAGONAL
 from postshift.exceptions import BasisError, SettingError
 
-_BISECTIONS = 64  # halves [0, 1] down to neighbouring floats
+_BISECTIONS = 44  # down to 6e-14: finer than ratios of probabilities differ, coarser than their rounding
 _RELAXATION = 0.9  # gamma is multiplied, omega divided by it, until Eq. (11) holds
 
 

@@ -84,8 +84,7 @@ class FrankWolfe:
         self._anchor_sums = None if self.probes is None else self._sums_of(self.probes.anchor)
         self._inquiry = self._make_inquiry(metric)
         self._metric_name = None if metric is None else metric.name
-        prior = self._labels.single.sum(axis=0)
-        self._start = start or Mixture.of([inverse_prior(prior, n_bases=val.n_bases)], [1.0])
+        self._start = start or Mixture.of([inverse_prior(self._labels.classes, n_bases=val.n_bases)], [1.0])
         self.n_iter = self._affordable()
         self._open: dict[str, tuple[Question, str]] = {}
         self._looked: tuple[int, list[str]] | None = None

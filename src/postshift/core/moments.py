@@ -7,6 +7,7 @@ symbol       shape               meaning
 ===========  ==================  =====================================================
 pair mass    A (L, L, m)         sum of w phi_l phi_k 1(y=i)
 mass         a (L, m)            sum of w phi_k 1(y=i)
+classes      (m,)                sum of w 1(y=i)
 pair hits    B (L, L, m)         sum of w phi_l phi_k 1(y=i) h_i(x)
 hits         b (L, m)            sum of w phi_k 1(y=i) h_i(x); b/n is Phi of Eq. (8)
 pair conf.   F (L, L, m, m)      sum of w phi_l phi_k 1(y=i) h_j(x); B is its diagonal
@@ -31,10 +32,11 @@ from postshift.exceptions import LabelError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSums:
-    """What does not depend on the classifier: A, a, the total weight and the number of rows."""
+    """What does not depend on the classifier: A, a, the weight of each class and of all rows, and their number."""
 
     pair: FloatArray
     single: FloatArray
+    classes: FloatArray
     total: float
     count: int
 
@@ -43,6 +45,7 @@ class LabelSums:
         return LabelSums(
             pair=self.pair + other.pair,
             single=self.single + other.single,
+            classes=self.classes + other.classes,
             total=self.total + other.total,
             count=self.count + other.count,
         )
@@ -83,11 +86,13 @@ def label_sums(sample: Sample) -> LabelSums:
     """Return A, a and the totals of one block."""
     shape = (sample.n_bases, sample.n_classes)
     pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
+    classes = np.zeros(sample.n_classes)
     for label, rows in _by_label(sample):
         phi, weights = sample.phi[rows], sample.row_weights[rows]
+        classes[label] = weights.sum()
         pair[:, :, label] = (phi * weights[:, None]).T @ phi
         single[:, label] = weights @ phi
-    return LabelSums(pair=pair, single=single, total=float(sample.row_weights.sum()), count=sample.n_samples)
+    return LabelSums(pair=pair, single=single, classes=classes, total=float(classes.sum()), count=sample.n_samples)
 
 
 def hit_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:

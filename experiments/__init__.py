@@ -1,0 +1,1 @@
+"""Experiments that check the claims of the paper; each module runs with ``python -m experiments.<name>``."""

@@ -1,0 +1,283 @@
+"""The fast code against the slow transcription, on random problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tests.paper.transcription as slow
+from postshift import (
+    Accuracy,
+    ConfusionDriver,
+    FrankWolfe,
+    GMean,
+    MacroF1,
+    MemoryEngine,
+    Settings,
+    SoftDriver,
+    converse,
+)
+from postshift.core.constrained import constrained_probes
+from postshift.core.elicitation import ProbePlan, elicit, probe_matrix
+from postshift.core.inquiry import ConfusionInquiry, Standing, ValueInquiry
+from postshift.core.moments import confusion_sums, hit_sums, label_sums
+from postshift.core.plugin import PlugIn, inverse_prior
+from postshift.core.weighting import weighting_named
+from tests.problems import make_problem, problems, rows_of
+
+TIGHT = {"rtol": 1e-12, "atol": 1e-14}
+WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full"])
+METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
+
+
+def soft_base(sample, seed=0):
+    """A classifier that is neither hard nor eta itself."""
+    scores = sample.eta + np.random.default_rng(seed).uniform(0.1, 1, size=sample.n_classes)
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+class Table:
+    """A fixed table as a classifier."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def distribution(self, phi, eta):
+        return self.table
+
+
+@given(problem=problems())
+def test_sums(problem):
+    rows, base = rows_of(problem.train), soft_base(problem.train)
+    expected = slow.phi_confusion(rows, base)
+    total = label_sums(problem.train).total
+    np.testing.assert_allclose(confusion_sums(problem.train, base).single / total, expected, **TIGHT)
+    hits = hit_sums(problem.train, base)
+    np.testing.assert_allclose(hits.single / total, np.einsum("lii->li", expected), **TIGHT)
+    for basis in range(problem.train.n_bases):
+        within = slow.Rows(rows.eta, rows.phi * rows.phi[:, [basis]], rows.labels, rows.weights)
+        np.testing.assert_allclose(
+            confusion_sums(problem.train, base).pair[basis] / total, slow.phi_confusion(within, base), **TIGHT
+        )
+        np.testing.assert_allclose(
+            hits.pair[basis] / total, np.einsum("lii->li", slow.phi_confusion(within, base)), **TIGHT
+        )
+
+
+def fast_sigma(problem, name, base):
+    weighting = weighting_named(name)
+    summed = confusion_sums if weighting.needs_confusions else hit_sums
+    labels, sums = label_sums(problem.train), summed(problem.train, base)
+    plan = ProbePlan(radius=problem.radius)
+    return (
+        probe_matrix(weighting, plan, labels=labels, base=sums),
+        weighting.features(sums.single).reshape(-1) / labels.total,
+    )
+
+
+@given(problem=problems(), name=WEIGHTINGS)
+def test_sigma(problem, name):
+    base = soft_base(problem.train)
+    probes = slow.probing_classifiers(base, problem.train.phi, problem.radius, name)
+    difference, shared = fast_sigma(problem, name, base)
+    expected = slow.sigma(rows_of(problem.train), probes, name)
+    np.testing.assert_allclose(shared + problem.radius * difference, expected, **TIGHT)
+
+
+def look(inquiry, sample, base, answer):
+    standing = Standing(iteration=0, last=False, distribution=base, vertex=None)
+    questions = inquiry.questions(standing)
+    view = inquiry.view(None, [answer(question) for question in questions], step=1.0)
+    return inquiry.value(view), inquiry.gains(view)
+
+
+@given(problem=problems(), name=WEIGHTINGS, metric=METRICS)
+def test_probe_values(problem, name, metric):
+    """Through confusion matrices and through soft predictions: the same numbers as explicit probes."""
+    val, base, rows = problem.val, soft_base(problem.val), rows_of(problem.val)
+    probes = slow.probing_classifiers(base, val.phi, problem.radius, name)
+    expected = [float(metric.value(slow.confusion(rows, probe))) for probe in probes]
+    plan, family = ProbePlan(radius=problem.radius), weighting_named(name).probes
+    driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights)
+    by_matrix = ConfusionInquiry(val, metric, linearise="probes", family=family, plan=plan, parts=[None], anchor=None)
+    value, gains = look(by_matrix, val, base, driver.answer)
+    np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
+    by_value = ValueInquiry(val, kind="soft", family=family, plan=plan, rows=None, anchor=None, seed=0)
+    value, gains = look(
+        by_value, val, base, lambda question: float(metric.value(slow.confusion(rows, question.predictions)))
+    )
+    np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
+
+
+@given(problem=problems(), name=WEIGHTINGS, metric=METRICS)
+def test_gradient_values(problem, name, metric):
+    val, base, rows = problem.val, soft_base(problem.val), rows_of(problem.val)
+    beta = metric.gradient(slow.confusion(rows, base))
+    linear = slow.linear_metric(rows, beta)
+    probes = slow.probing_classifiers(base, val.phi, problem.radius, name)
+    expected = np.array([linear(probe) - linear(base) for probe in probes])
+    inquiry = ConfusionInquiry(
+        val,
+        metric,
+        linearise="gradient",
+        family=weighting_named(name).probes,
+        plan=ProbePlan(radius=problem.radius),
+        parts=[None],
+        anchor=None,
+    )
+    driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights)
+    _, gains = look(inquiry, val, base, driver.answer)
+    np.testing.assert_allclose(problem.radius * gains, expected, rtol=1e-11, atol=1e-12)
+
+
+@given(problem=problems(min_radius=0.1), name=WEIGHTINGS, metric=METRICS)
+def test_coefficients(problem, name, metric):
+    """The same residual; at full rank, coefficients apart by at most 1e-13 times the condition number."""
+    train, val = rows_of(problem.train), rows_of(problem.val)
+    base_train, base_val = soft_base(problem.train), soft_base(problem.val)
+    value = slow.queried_metric(val, lambda c: float(metric.value(c)))
+    judged = slow.elicit_weights(train, val, value, base_train, base_val, problem.radius, name)
+    sigma, _ = fast_sigma(problem, name, base_train)
+    gains = (judged.probe_values - judged.base_value) / problem.radius
+    found = elicit(sigma, gains, n_bases=problem.train.n_bases)
+    theirs = judged.alpha
+    residual = np.linalg.norm(sigma @ theirs - gains)
+    assert abs(found.residual - residual) <= 1e-12 * max(1, np.linalg.norm(gains), found.condition * 1e-3)
+    if found.rank == found.n_unknowns:
+        apart = np.linalg.norm(found.alpha.reshape(-1) - theirs)
+        assert apart <= 1e-13 * found.condition * np.linalg.norm(theirs)
+
+
+@given(problem=problems(), name=WEIGHTINGS, seed=st.integers(0, 1000))
+def test_vertices_from_equal_coefficients(problem, name, seed):
+    train = problem.train
+    n_terms = weighting_named(name).n_terms(train.n_classes)
+    alpha = np.random.default_rng(seed).normal(size=(train.n_bases, n_terms))
+    fast = PlugIn(weighting=weighting_named(name), alpha=alpha, n_classes=train.n_classes)
+    expected = slow.plug_in(alpha.reshape(-1), train.phi, train.eta, name)
+    np.testing.assert_array_equal(fast.distribution(train.phi, train.eta), expected)
+    weights = slow.example_weights(alpha.reshape(-1), train.phi, name)
+    np.testing.assert_allclose(
+        np.einsum("nl,lij->nij", train.phi, fast.weight_matrices()), weights, rtol=1e-12, atol=1e-12
+    )
+
+
+def transcribed_run(problem, metric, name, *, n_iter, known, halves):
+    prior = np.bincount(problem.train.labels, weights=problem.train.row_weights)
+    start = inverse_prior(prior, n_bases=problem.train.n_bases)
+    return slow.fw_eg(
+        rows_of(problem.train),
+        rows_of(problem.val),
+        lambda c: float(metric.value(c)),
+        start.distribution(problem.train.phi, problem.train.eta),
+        start.distribution(problem.val.phi, problem.val.eta),
+        problem.radius,
+        n_iter,
+        name,
+        gradient=metric.gradient if known else None,
+        halves=halves,
+    )
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("basis", ["hard", "soft"])
+def test_whole_run(basis, name, split, known):
+    """Algorithm 3 and 3*, known and unknown psi: the same vertices and the same values."""
+    problem = make_problem(seed=7, basis=basis, n_bases=2, weighted=not split)
+    halves = (np.arange(0, 60, 2), np.arange(1, 60, 2)) if split else None
+    metric = MacroF1()
+    expected = transcribed_run(problem, metric, name, n_iter=3, known=known, halves=halves)
+    run = FrankWolfe(
+        MemoryEngine(problem.train, block_rows=13),
+        problem.val,
+        kind="confusion",
+        metric=metric,
+        settings=Settings(
+            weighting=name, radius=problem.radius, max_iter=3, linearise="gradient" if known else "probes"
+        ),
+        halves=halves,
+    )
+    converse(run, ConfusionDriver(problem.val.labels, n_classes=3, weights=problem.val.weights))
+    for ours, theirs in zip(run.state.vertices, expected.alphas, strict=True):
+        np.testing.assert_allclose(ours.reshape(-1), theirs, rtol=1e-7, atol=1e-9)
+    table = run.result().mixture.distribution(problem.val.phi, problem.val.eta)
+    np.testing.assert_allclose(table, expected.tables[-1], **TIGHT)
+    if not split:
+        np.testing.assert_allclose([line.value for line in run.state.trace], expected.values, **TIGHT)
+
+
+@pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
+def test_whole_run_by_values_alone(name):
+    """A driver that tells values only leads to the same vertices as confusion matrices do."""
+    problem = make_problem(seed=3, basis="overlapping", n_bases=3)
+    metric, rows = MacroF1(), rows_of(problem.val)
+    expected = transcribed_run(problem, metric, name, n_iter=3, known=False, halves=None)
+    run = FrankWolfe(
+        MemoryEngine(problem.train),
+        problem.val,
+        kind="soft",
+        settings=Settings(weighting=name, radius=problem.radius, max_iter=3),
+    )
+    converse(run, SoftDriver(lambda table: metric.value(slow.confusion(rows, table))))
+    table = run.result().mixture.distribution(problem.val.phi, problem.val.eta)
+    np.testing.assert_allclose(table, expected.tables[-1], **TIGHT)
+
+
+@given(problem=problems(bases=("hard",), max_bases=3))
+def test_constrained_anchor(problem):
+    """Bisection reaches what brute force over every distinct ratio reaches; the combined anchor leaks no more."""
+    rows = rows_of(problem.train)
+    _, reached = slow.constrained_anchor(rows, problem.train.phi)
+    found = constrained_probes(MemoryEngine(problem.train, block_rows=31), min_hit=0.5, max_leak=1e-6)
+    weights = -found.anchor.alpha
+    for group in range(problem.train.n_bases):
+        inside = problem.train.phi[:, group] == 1
+        for i in range(problem.n_classes - 1):
+            pair = slow.pair_hits(rows, inside, i, weights[group, i])
+            assert max(pair) == pytest.approx(reached[group, i], rel=1e-12, abs=1e-15)
+    anchor = found.anchor.distribution(problem.train.phi, problem.train.eta)
+    hits = np.einsum("lii->li", slow.phi_confusion(rows, anchor))
+    worst = reached.max(axis=1)
+    assert (hits.max(axis=1) <= worst + 1e-12).all()
+    assert hits.max() <= found.max_leak <= max(1e-6, hits.max() / 0.9 * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_constrained_elicitation(share):
+    problem = make_problem(seed=11, n_bases=3, n_classes=3)
+    train, val, metric = problem.train, problem.val, GMean()
+    run = FrankWolfe(
+        MemoryEngine(train),
+        val,
+        kind="confusion",
+        metric=metric,
+        settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
+    )
+    converse(run, ConfusionDriver(val.labels, n_classes=3))
+    weights = -run.probes.anchor.alpha
+    start = inverse_prior(np.bincount(train.labels), n_bases=3)
+    judged = slow.elicit_weights(
+        rows_of(train),
+        rows_of(val),
+        slow.queried_metric(rows_of(val), lambda c: float(metric.value(c))),
+        start.distribution(train.phi, train.eta),
+        start.distribution(val.phi, val.eta),
+        share,
+        candidates=(
+            slow.constrained_probes(rows_of(train), weights),
+            slow.constrained_probes(rows_of(val), weights),
+        ),
+    )
+    np.testing.assert_allclose(run.state.vertices[0].reshape(-1), judged.alpha, rtol=1e-9)
+    values = FrankWolfe(
+        MemoryEngine(train),
+        val,
+        kind="soft",
+        settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
+    )
+    converse(values, SoftDriver(lambda table: metric.value(slow.confusion(rows_of(val), table))))
+    np.testing.assert_allclose(values.state.vertices[0], run.state.vertices[0], rtol=1e-9)
