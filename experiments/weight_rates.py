@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 import postshift
@@ -197,8 +196,8 @@ def clean_probabilities(x: FloatArray, z: FloatArray) -> FloatArray:
     """Return P(y | x, z) under D: a softmax with one direction of z per class, tilted along x."""
     angles = 2 * np.pi * np.arange(N_CLASSES) / N_CLASSES
     scores = 3 * z @ np.stack([np.cos(angles), np.sin(angles)]) + np.outer(x - 0.5, [1.0, 0.0, -1.0])
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    powers = np.exp(scores)
+    return np.asarray(powers / (powers @ np.ones((N_CLASSES, 1))))
 
 
 def draw_sample(model: Model, rng: np.random.Generator, n: int, *, side: Literal["train", "val"]) -> Sample:
@@ -207,7 +206,8 @@ def draw_sample(model: Model, rng: np.random.Generator, n: int, *, side: Literal
     clean = clean_probabilities(x, rng.normal(size=(n, 2)))
     noisy = np.einsum("ni,nij->nj", clean, model.transition(x))
     law = noisy if side == "train" else clean
-    labels = (np.cumsum(law, axis=1)[:, :-1] <= rng.random((n, 1))).sum(axis=1)
+    below = np.triu(np.ones((N_CLASSES, N_CLASSES)))[:, :-1]  # law @ below: the cumulative law without its last column
+    labels = np.count_nonzero(law @ below <= rng.random((n, 1)), axis=1)
     return Sample.of(noisy, phi=model.basis(x), labels=labels)
 
 
@@ -247,7 +247,7 @@ class Row:
 
 def run_once(model: Model, n: int, seed: int) -> Row:
     """Draw both samples, elicit, compare."""
-    rng = np.random.default_rng([seed, n])
+    rng = np.random.default_rng([seed, n, *model.name.encode()])
     train, val = draw_sample(model, rng, n, side="train"), draw_sample(model, rng, n, side="val")
     return Row(model=model.name, n=n, seed=seed, error=relative_error(model, elicited_weights(model, train, val)))
 
@@ -288,11 +288,8 @@ def slope(rows: Iterable[Row], name: str) -> float:
 
 def versions() -> Versions:
     """Return the versions of what produced the numbers."""
-    own = version("postshift")
-    return ("postshift", own), ("numpy", np.__version__), ("scipy", scipy.__version__), (
-        "python",
-        platform.python_version(),
-    )
+    packages = tuple((name, version(name)) for name in ("postshift", "numpy", "scipy"))
+    return (*packages, ("python", platform.python_version()))
 
 
 def write_csv(path: Path, rows: Iterable[Row], made_with: Versions) -> None:
@@ -339,7 +336,7 @@ def write_plot(folder: Path, rows: Sequence[Row]) -> None:
     axes.grid(visible=True, which="major", color="0.88", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    axes.legend(loc="upper right", frameon=False)
     with mpl.rc_context({"svg.hashsalt": "weight_rates"}):
         figure.savefig(folder / "weight_rates.svg", metadata={"Date": None})
     figure.savefig(folder / "weight_rates.png", dpi=160)

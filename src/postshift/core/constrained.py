@@ -56,14 +56,15 @@ def constrained_probes(train: Statistics, *, min_hit: float, max_leak: float) ->
     anchor = PlugIn(weighting=DIAGONAL, alpha=-_anchor_weights(train), n_classes=train.n_classes)
     hits = labels.single / labels.total
     leaks = train.classifier_sums(anchor, confusions=False).single / labels.total
+    if not hits.all():
+        group, label = np.argwhere(hits == 0)[0]
+        raise BasisError(
+            f"group {group} has no training row of class {label}, so no probe can hit it and no min_hit can be met: "
+            "use fewer groups or the fixed probes"
+        )
     reached_hit, reached_leak = min_hit, max_leak
     while reached_hit > hits.min():
         reached_hit *= _RELAXATION
-        if reached_hit < np.finfo(float).tiny:
-            raise BasisError(
-                "a group has no training row of some class, so no probe can hit it (min_hit cannot be met): "
-                "use fewer groups or the fixed probes"
-            )
     while reached_leak < leaks.max():
         reached_leak /= _RELAXATION
     return ConstrainedProbes(
