@@ -40,8 +40,9 @@ def make_problem(
     *, seed, n_classes=3, n_bases=2, basis="hard", weighted=False, radius=0.1, n_train=90, n_val=60
 ) -> Problem:
     rng = np.random.default_rng(seed)
-    train = _sample(rng, n_train, n_classes, n_bases, basis, weighted, noise=0.3)
-    val = _sample(rng, n_val, n_classes, n_bases, basis, weighted, noise=0.0)
+    kind = {"n_bases": n_bases, "basis": basis, "weighted": weighted}
+    train = _sample(rng, n_train, n_classes, **kind, noise=0.3)
+    val = _sample(rng, n_val, n_classes, **kind, noise=0.0)
     return Problem(train=train, val=val, radius=radius)
 
 
@@ -50,7 +51,7 @@ def rows_of(sample: Sample) -> Rows:
     return Rows(sample.eta, sample.phi, sample.labels, sample.row_weights)
 
 
-def _sample(rng, n, n_classes, n_bases, basis, weighted, *, noise) -> Sample:
+def _sample(rng, n, n_classes, *, n_bases, basis, weighted, noise) -> Sample:
     eta = rng.dirichlet(np.ones(n_classes), size=n)
     labels = np.array([rng.choice(n_classes, p=row) for row in eta])
     labels[: 2 * n_classes] = np.arange(2 * n_classes) % n_classes  # every class occurs

@@ -38,7 +38,7 @@ def write_archive(
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return header and arrays of a file written by :func:`write_archive`."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
     except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:

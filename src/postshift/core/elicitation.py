@@ -5,12 +5,12 @@ Notation: R probes per basis function l, P coefficients per basis function k.
 ==========  ==================  ===========================================================
 symbol      shape               meaning
 ==========  ==================  ===========================================================
-sigma       (L R, L P)          Phi of each probe less Phi of the base, Eq. (10) in differences
-gains       (L R,)              metric of each probe less metric of the base
+sigma       (L R, L P)          Phi of each probe less Phi of the centre, Eq. (10) in differences
+gains       (L R,)              metric of each probe less metric of the centre
 alpha       (L, P)              sigma alpha = gains, minimum norm
 ==========  ==================  ===========================================================
 
-The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the base
+The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the centre
 (shifting neither side, as printed, or one, as in Algorithm 3*, does not give the gradient), and the
 solution is that of minimum norm by SVD, for collinear bases and the full matrix are singular by nature.
 """
@@ -34,9 +34,10 @@ RCOND = 1e-10  # singular values below this share of the largest count as zero
 class ProbePlan:
     """How far the probes stand from the base, and what they are built around.
 
-    A probe is ``(1 - share) h + share (a + radius phi_l M_r a)``. The fixed probes have the base itself as
-    anchor a and share 1; the constrained probes (Eq. (11)) have an anchor of their own and radius 1, and
-    are mixed into the base by ``share``.
+    A probe is ``centre + reach phi_l M_r a`` with ``centre = (1 - share) h + share a``. The fixed probes have the
+    base itself as anchor a and share 1, so the centre is the base; the constrained probes (Eq. (11)) have an anchor
+    of their own, radius 1, and are mixed into the base by ``share``. Differences are taken to the centre: there the
+    equations keep the conditioning for which the anchor was made.
     """
 
     radius: float
@@ -85,17 +86,12 @@ class Elicitation:
 
 def probe_matrix(
     weighting: Weighting,
-    plan: ProbePlan,
     *,
     labels: LabelSums,
-    base: ClassifierSums,
-    anchor: ClassifierSums | None = None,
+    anchor: ClassifierSums,
 ) -> FloatArray:
-    """Return sigma per unit of reach: the weighed entries of each probe less those of the base, Eq. (10)."""
-    around = base if anchor is None else anchor
-    rows = weighting.displaced(labels, around)
-    if anchor is not None:
-        rows = rows + (weighting.features(anchor.single) - weighting.features(base.single)) / plan.radius
+    """Return sigma per unit of reach: the weighed entries of each probe less those of the centre, Eq. (10)."""
+    rows = weighting.displaced(labels, anchor)
     size = rows.shape[0] * rows.shape[1]
     return rows.reshape(size, -1) / labels.total
 

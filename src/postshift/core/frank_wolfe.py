@@ -150,8 +150,10 @@ class FrankWolfe:
                 f"the run has {len(self._open)} open question(s) in iteration {self.state.iteration} of "
                 f"{self.n_iter}: answer them (ask, tell) before taking the result"
             )
+        iterate = self._chosen()
         return FitResult(
-            mixture=self._mixture(self.state),
+            mixture=self._mixture(iterate),
+            iterate=iterate,
             trace=self.state.trace,
             status=self.state.status,
             n_questions=self.n_questions,
@@ -205,7 +207,8 @@ class FrankWolfe:
 
     def _elicit(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Solve the equations of differences around the current iterate (Algorithm 1)."""
-        sigma = probe_matrix(self._weighting, self._plan, labels=self._labels, base=sums, anchor=self._anchor_sums)
+        anchor = sums if self._anchor_sums is None else self._anchor_sums
+        sigma = probe_matrix(self._weighting, labels=self._labels, anchor=anchor)
         return elicit(sigma, gains, n_bases=self._val.n_bases, rcond=self.settings.rcond, ridge=self.settings.ridge)
 
     # -- what the loop stands on ------------------------------------------------------------------------
@@ -231,12 +234,22 @@ class FrankWolfe:
         self._on_val = (state.iteration, table)
         return table
 
-    def _mixture(self, state: State) -> Mixture:
-        """Return h^t as a mixture of plug-ins, the start included where it has a share."""
+    def _chosen(self) -> int:
+        """Return the number of the resulting iterate: the last, or the best one where the run went flat.
+
+        Choosing the best of all on a small validation sample costs more than it brings; but an iterate that
+        no probe can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
+        """
+        if self.state.status == "finished":
+            return self.state.iteration
+        return int(np.argmax([line.value for line in self.state.trace]))
+
+    def _mixture(self, iterate: int) -> Mixture:
+        """Return an iterate as a mixture of plug-ins, the start included where it has a share."""
         shares = np.ones(1)
-        for step in state.steps:
+        for step in self.state.steps[:iterate]:
             shares = np.append((1 - step) * shares, step)
-        members = (*self._start.members, *(self._plugin(alpha) for alpha in state.vertices))
+        members = (*self._start.members, *(self._plugin(alpha) for alpha in self.state.vertices[:iterate]))
         return Mixture.of(members, np.concatenate([shares[0] * self._start.shares, shares[1:]]))
 
     def _plugin(self, alpha: FloatArray) -> PlugIn:

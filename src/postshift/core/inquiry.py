@@ -24,6 +24,7 @@ from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
 from postshift.exceptions import MetricError
 
+Probe = tuple[()] | tuple[int, int]  # no probe: their centre; else basis function and number
 _CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
 
 
@@ -146,27 +147,26 @@ class ConfusionInquiry:
         return float(self._psi(view[0, 0, 0]))
 
     def gains(self, view: FloatArray) -> FloatArray:
-        """Return psi at each probe less psi at the base, or the gradient's estimate of it."""
+        """Return psi at each probe less psi at the centre, or the gradient's estimate of it."""
         base, anchor = view[0, 0], view[-1, 0]
         if self._linearise == "gradient":
-            gains = self._slopes(self._gradient(view[0, -1, 0]), base, anchor)
+            gains = self._slopes(self._gradient(view[0, -1, 0]), anchor)
         else:
-            reference = self._psi(base[0])
-            chunks = [self._psi(base[0] + self._plan.reach * moved) for moved in self._moves(base, anchor)]
-            gains = (np.concatenate(chunks, axis=1) - reference) / self._plan.reach
+            centre = (1 - self._plan.share) * base[0] + self._plan.share * anchor[0]
+            chunks = [self._psi(centre + self._plan.reach * moved) for moved in self._moves(anchor)]
+            gains = (np.concatenate(chunks, axis=1) - self._psi(centre)) / self._plan.reach
         return gains.reshape(-1)
 
-    def _moves(self, base: FloatArray, anchor: FloatArray) -> Iterator[FloatArray]:
+    def _moves(self, anchor: FloatArray) -> Iterator[FloatArray]:
         """Yield the displacements of the confusion matrix per unit of reach, (L, some probes, R, m)."""
         size = max(1, _CHUNK // anchor[1:].size)
-        shared = (anchor[0] - base[0]) / self._plan.radius
         for first in range(0, self._n_probes, size):
             probes = np.arange(first, min(first + size, self._n_probes))
-            yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1) + shared
+            yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1)
 
-    def _slopes(self, beta: FloatArray, base: FloatArray, anchor: FloatArray) -> FloatArray:
+    def _slopes(self, beta: FloatArray, anchor: FloatArray) -> FloatArray:
         """Return <beta, displacement> for every probe (L, R)."""
-        chunks = [np.einsum("lrij,ij->lr", moved, beta) for moved in self._moves(base, anchor)]
+        chunks = [np.einsum("lrij,ij->lr", moved, beta) for moved in self._moves(anchor)]
         return np.concatenate(chunks, axis=1)
 
     def _psi(self, confusion: FloatArray) -> FloatArray:
@@ -211,11 +211,12 @@ class ValueInquiry:
         self._rows, self._seed = rows, seed
         self._n_probes = family.n_probes(val.n_classes)
         self._anchor = None if anchor is None else anchor.distribution(val.phi, val.eta)
+        self._n_before = 1 if anchor is None else 2  # the iterate and, where it is another, the centre
         self._ranks = even_order(val.eta)
 
     def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
-        """One for the iterate and, unless it is the last, one per probe."""
-        return 1 if last else 1 + self._val.n_bases * self._n_probes
+        """One for the iterate and, unless it is the last, one per probe (and one for their centre)."""
+        return 1 if last else self._n_before + self._val.n_bases * self._n_probes
 
     def questions(self, standing: Standing) -> list[Question]:
         """Ask for the value of the iterate and of every probe."""
@@ -224,6 +225,8 @@ class ValueInquiry:
         asked = [self._question(f"{t}:base", f"the value of iterate {t}", partial(predict, table, None))]
         if standing.last:
             return asked
+        if self._anchor is not None:
+            asked.append(self._question(f"{t}:centre", f"the centre of the probes {t}", partial(predict, table, ())))
         for basis in range(self._val.n_bases):
             for probe in range(self._n_probes):
                 move = self._family.describe(probe, n_classes=self._val.n_classes)
@@ -245,35 +248,37 @@ class ValueInquiry:
         return float(view[0])
 
     def gains(self, view: FloatArray) -> FloatArray:
-        """Return each probe's value less the iterate's."""
-        return np.asarray((view[1:] - view[0]) / self._plan.reach)
+        """Return each probe's value less that of their centre."""
+        return np.asarray((view[self._n_before :] - view[self._n_before - 1]) / self._plan.reach)
 
-    def _soft(self, table: FloatArray, probe: tuple[int, int] | None) -> FloatArray:
-        """Return the distribution of the base or of a probe."""
+    def _soft(self, table: FloatArray, probe: Probe | None) -> FloatArray:
+        """Return the distribution of the iterate (None), of the centre (no probe) or of a probe."""
         if probe is None:
             return table
-        basis, number = probe
-        around = table if self._anchor is None else self._anchor
-        moved = self._family.displace(around, np.array([number]))[0]
-        around = around + self._plan.radius * self._val.phi[:, [basis]] * moved  # Eq. (12) and its kin
-        return np.asarray((1 - self._plan.share) * table + self._plan.share * around)
+        around = moved = table if self._anchor is None else self._anchor
+        if probe:
+            basis, number = probe
+            direction = self._family.displace(around, np.array([number]))[0]
+            moved = around + self._plan.radius * self._val.phi[:, [basis]] * direction
+        return np.asarray((1 - self._plan.share) * table + self._plan.share * moved)
 
-    def _hard(self, iteration: int) -> Callable[[FloatArray, tuple[int, int] | None], IntArray]:
+    def _hard(self, iteration: int) -> Callable[[FloatArray, Probe | None], IntArray]:
         """Return the function that draws labels with this iteration's draws."""
         draws = shared_draws(self._ranks, seed=self._seed, iteration=iteration)
         return partial(self._drawn, draws)
 
-    def _drawn(self, draws: Draws, table: FloatArray, probe: tuple[int, int] | None) -> IntArray:
-        """Return the labels of the base or of a probe; both take the same draws row by row."""
+    def _drawn(self, draws: Draws, table: FloatArray, probe: Probe | None) -> IntArray:
+        """Return labels of the iterate, the centre or a probe; all take the same draws row by row."""
         labels = drawn_labels(table, draws.take)
         if probe is None:
             return labels
-        basis, number = probe
-        around = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
-        landed = self._family.redraw(around, number, draws.land, n_classes=self._val.n_classes)
-        # move is uniform: below share the anchor is taken, below share * radius * phi the probe moves it.
-        probed = np.where(draws.move < self._plan.reach * self._val.phi[:, basis], landed, around)
-        return np.where(draws.move < self._plan.share, probed, labels)
+        around = moved = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
+        if probe:
+            basis, number = probe
+            landed = self._family.redraw(around, number, draws.land, n_classes=self._val.n_classes)
+            # move is uniform: below share the anchor is taken, below share * radius * phi the probe moves it.
+            moved = np.where(draws.move < self._plan.reach * self._val.phi[:, basis], landed, around)
+        return np.where(draws.move < self._plan.share, moved, labels)
 
     def _question(self, key: str, text: str, predict: Callable[[], Any]) -> Question:
         """Return a question about one classifier, on the rows that are asked about."""

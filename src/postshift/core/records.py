@@ -108,11 +108,12 @@ class State:
 class FitResult:
     """What a finished run found.
 
-    ``status`` is "finished", or "flat" where no probe changed the metric any more: then the last iterate
-    (at the first look: the start) is the result.
+    ``status`` is "finished", or "flat" where no probe changed the metric any more. The result is the last iterate;
+    of a flat run, the best one (at the first look: the start).
     """
 
     mixture: Mixture
+    iterate: int
     trace: tuple[Iteration, ...]
     status: Status
     n_questions: int
@@ -122,4 +123,4 @@ class FitResult:
     @property
     def value(self) -> float:
         """The metric of the resulting mixture on the validation rows, as last told."""
-        return self.trace[-1].value
+        return self.trace[self.iterate].value

@@ -1,0 +1,292 @@
+"""Bad input gets a typed error that says what is wrong and what to do, and leaves no half-fitted object."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from postshift import (
+    Accuracy,
+    ConfusionDriver,
+    FrankWolfe,
+    GMean,
+    HardDriver,
+    MemoryEngine,
+    Sample,
+    Settings,
+    SoftDriver,
+    fw_eg,
+)
+from postshift.core.elicitation import elicit
+from postshift.core.plugin import PlugIn
+from postshift.core.weighting import DIAGONAL
+from postshift.exceptions import (
+    BasisError,
+    BudgetError,
+    LabelError,
+    MetricError,
+    MissingClassError,
+    MissingClassWarning,
+    PostshiftError,
+    ProbabilityError,
+    SettingError,
+    ShapeError,
+    SingularProbesError,
+    WeightError,
+)
+from tests.problems import make_problem
+
+ETA = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8], [0.5, 0.5]])
+
+
+def changed(table, place, value):
+    table = np.array(table, dtype=float)
+    table[place] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("eta", "error", "message"),
+    [
+        (changed(ETA, (1, 0), np.nan), ProbabilityError, r"1 of 4 rows with NaN.*rows 1\).*repair"),
+        (changed(ETA, (1, 0), np.inf), ProbabilityError, "infinite"),
+        (changed(ETA, (2, 0), -0.2), ProbabilityError, r"negative.*rows 2\).*softmax"),
+        (ETA * 2, ProbabilityError, r"row 0 sums to 2.*divide each row by its sum"),
+        (ETA[:, :1], ProbabilityError, "at least 2 classes.*predict_proba"),
+        (ETA[:, 0], ShapeError, r"two dimensions.*\(4,\)"),
+        (ETA[:0], ShapeError, "at least one row"),
+        ([["a", "b"]], ShapeError, "table of numbers"),
+        ([[0.5, 0.5], [1.0]], ShapeError, "table of numbers"),
+    ],
+)
+def test_eta(eta, error, message):
+    with pytest.raises(error, match=message) as caught:
+        Sample.of(eta)
+    assert isinstance(caught.value, PostshiftError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("phi", "error", "message"),
+    [
+        (np.ones((4, 0)), BasisError, "no basis function.*phi=None"),
+        (np.ones((3, 1)), ShapeError, "3 rows for 4"),
+        (np.ones(4), ShapeError, "two dimensions"),
+        (np.full((4, 1), 1.5), BasisError, r"outside \[0, 1\]"),
+        (np.full((4, 1), np.nan), BasisError, r"outside \[0, 1\]"),
+        (changed(np.ones((4, 1)), (3, 0), 0), BasisError, r"rows 3\).*append the complement"),
+    ],
+)
+def test_phi(phi, error, message):
+    with pytest.raises(error, match=message):
+        Sample.of(ETA, phi=phi)
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        ([0, 1, 2, 0], LabelError, r"outside 0\.\.1.*e\.g\. .*2"),
+        ([0, 1, -1, 0], LabelError, r"outside 0\.\.1"),
+        ([0, 1, 0.5, 0], LabelError, r"outside 0\.\.1"),
+        ([0, 1, np.nan, 0], LabelError, r"outside 0\.\.1"),
+        (["a", "b", "a", "b"], LabelError, "encode class names"),
+        ([0, 1, 0], ShapeError, r"shape \(4,\)"),
+    ],
+)
+def test_labels(labels, error, message):
+    with pytest.raises(error, match=message):
+        Sample.of(ETA, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ([1, 1, 1], ShapeError),
+        ([1, -1, 1, 1], WeightError),
+        ([0, 0, 0, 0], WeightError),
+        ([1, np.nan, 1, 1], WeightError),
+    ],
+)
+def test_weights(weights, error):
+    with pytest.raises(error, match="weights"):
+        Sample.of(ETA, weights=weights)
+
+
+def test_one_row():
+    one = Sample.of(ETA[:1], labels=[0])
+    many = Sample.of(ETA, labels=[0, 1, 1, 0])
+    with (
+        pytest.raises(ShapeError, match="validation sample must have at least 2 rows"),
+        pytest.warns(MissingClassWarning),
+    ):
+        fw_eg(many, one, Accuracy())
+    with pytest.raises(ShapeError, match="training sample must have at least 2 rows"):
+        fw_eg(one, many, Accuracy())
+
+
+def test_sides_that_do_not_fit():
+    problem = make_problem(seed=0)
+    other = make_problem(seed=0, n_bases=3)
+    with pytest.raises(ShapeError, match=r"3 classes and 3 basis functions, the training rows 3 and 2"):
+        fw_eg(problem.train, other.val, Accuracy())
+
+
+def test_a_class_without_validation_rows():
+    problem = make_problem(seed=0)
+    kept = problem.val.take(np.flatnonzero(problem.val.labels != 1))
+    with pytest.raises(MissingClassError, match=r"class 1 .*'g_mean' needs its recall.*add rows"):
+        fw_eg(problem.train, kept, GMean())
+    with pytest.warns(MissingClassWarning, match="class 1"):
+        fit = fw_eg(problem.train, kept, Accuracy(), max_iter=2)
+    assert fit.status == "finished"
+
+
+def test_a_class_without_training_rows():
+    problem = make_problem(seed=0)
+    kept = problem.train.take(np.flatnonzero(problem.train.labels != 1))
+    fit = fw_eg(kept, problem.val, Accuracy(), max_iter=2)
+    assert np.isfinite(fit.mixture.members[0].alpha).all()
+
+
+@pytest.mark.parametrize("driver", [SoftDriver, HardDriver])
+def test_a_metric_that_raises_names_the_question_and_keeps_the_run(driver):
+    problem = make_problem(seed=0)
+    calls = []
+
+    def flaky(predictions):
+        calls.append(len(predictions))
+        if len(calls) == 3:
+            raise ZeroDivisionError("no profit today")
+        return float(np.asarray(predictions, dtype=float).mean()) + len(calls) / 100
+
+    run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind=driver.kind, settings=Settings(max_iter=1))
+    asked = run.ask()
+    for question in asked[:2]:
+        run.tell(question.key, driver(flaky).answer(question))
+    with pytest.raises(MetricError, match=r"ZeroDivisionError at question '0:0\.1'.*no profit today"):
+        driver(flaky).answer(asked[2])
+    assert run.n_questions == 2
+    assert [question.key for question in run.ask()] == [question.key for question in asked[2:]]
+
+
+def test_a_psi_that_raises_or_is_not_finite():
+    class Raising(GMean):
+        def value(self, confusion):  # noqa: ARG002
+            raise KeyError("profit")
+
+    class NotANumber(GMean):
+        def value(self, confusion):
+            return np.full(confusion.shape[:-2], np.nan)
+
+    class Flat(GMean):
+        def value(self, confusion):  # noqa: ARG002
+            return np.zeros(2)
+
+    problem = make_problem(seed=0)
+    for metric, message in ((Raising(), "raised KeyError"), (NotANumber(), "NaN"), (Flat(), r"shape \(2,\)")):
+        with pytest.raises(MetricError, match=message):
+            fw_eg(problem.train, problem.val, metric)
+
+
+def test_a_gradient_that_is_not_there():
+    class Plain:
+        name, weighting = "plain", "diagonal"
+
+        def value(self, confusion):
+            return np.trace(confusion, axis1=-2, axis2=-1)
+
+    problem = make_problem(seed=0)
+    with pytest.raises(MetricError, match="has no gradient: use linearise='probes'"):
+        fw_eg(problem.train, problem.val, Plain(), linearise="gradient")
+
+
+def test_labels_that_the_metric_needs():
+    problem = make_problem(seed=0)
+    bare = Sample.of(problem.val.eta, phi=problem.val.phi)
+    with pytest.raises(LabelError, match=r"needs validation labels.*or give a driver"):
+        fw_eg(problem.train, bare, GMean())
+
+
+def test_halves_need_a_driver_that_takes_subsets():
+    problem = make_problem(seed=0)
+    halves = (np.arange(30), np.arange(30, 60))
+    with pytest.raises(MetricError, match="cannot be split"):
+        fw_eg(problem.train, problem.val, SoftDriver(np.mean), halves=halves)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"radius": 0}, r"radius must be a number in \(0, 1\]. Got 0"),
+        ({"radius": 1.5}, "radius"),
+        ({"radius": "0.1"}, "radius"),
+        ({"radius": np.nan}, "radius"),
+        ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
+        ({"max_iter": True}, "max_iter"),
+        ({"weighting": "diag"}, r"one of \['columns', 'diagonal', 'full'\]. Got 'diag'"),
+        ({"linearise": "slope"}, "'probes' or 'gradient'"),
+        ({"min_hit": 0.1}, "given together"),
+        ({"min_hit": 0.1, "max_leak": 0.01, "weighting": "full"}, "constrained probes serve weighting 'diagonal'"),
+        ({"budget": -3}, "budget"),
+        ({"ridge": -1}, "ridge"),
+    ],
+)
+def test_settings(setting, message):
+    with pytest.raises(SettingError, match=message):
+        Settings(**setting)
+
+
+@pytest.mark.parametrize(("gamma", "omega"), [(0.1, 0.2), (0.1, 0), (1.5, 0.1)])
+def test_gamma_and_omega(gamma, omega):
+    problem = make_problem(seed=0)
+    with pytest.raises(SettingError, match="0 < max_leak < min_hit < 1"):
+        fw_eg(problem.train, problem.val, Accuracy(), min_hit=gamma, max_leak=omega)
+
+
+@pytest.mark.parametrize("basis", ["soft", "overlapping"])
+def test_constrained_probes_need_disjoint_groups(basis):
+    problem = make_problem(seed=0, basis=basis)
+    with pytest.raises(BasisError, match=r"disjoint groups.*fixed probes"):
+        fw_eg(problem.train, problem.val, Accuracy(), min_hit=0.1, max_leak=0.01)
+
+
+def test_a_group_that_lacks_a_class():
+    problem = make_problem(seed=0)
+    inside = (problem.train.phi[:, 1] == 1) & (problem.train.labels == 2)
+    with pytest.raises(BasisError, match="group 1 has no training row of class 2"):
+        fw_eg(problem.train.take(np.flatnonzero(~inside)), problem.val, Accuracy(), min_hit=0.1, max_leak=0.01)
+
+
+def test_a_budget_too_small_for_one_iteration():
+    problem = make_problem(seed=0)
+    with pytest.raises(BudgetError, match=r"budget of 5 questions.*asks up to 8"):
+        fw_eg(problem.train, problem.val, SoftDriver(np.mean), budget=5)
+
+
+def test_kind_of_question():
+    problem = make_problem(seed=0)
+    engine = MemoryEngine(problem.train)
+    with pytest.raises(SettingError, match="kind must be"):
+        FrankWolfe(engine, problem.val, kind="firm")
+    with pytest.raises(MetricError, match="need metric"):
+        FrankWolfe(engine, problem.val, kind="confusion")
+    with pytest.raises(SettingError, match="linearise='gradient' needs questions of kind 'confusion'"):
+        FrankWolfe(engine, problem.val, kind="soft", settings=Settings(linearise="gradient"))
+
+
+def test_a_driver_of_another_kind():
+    problem = make_problem(seed=0)
+    run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind="soft")
+    with pytest.raises(MetricError, match="serves kind 'confusion' only"):
+        ConfusionDriver(problem.val.labels, n_classes=3).answer(run.ask()[0])
+
+
+def test_probes_that_change_nothing():
+    with pytest.raises(SingularProbesError, match=r"none of the 2 probes.*rank 0.*give one that covers them"):
+        elicit(np.zeros((2, 2)), np.ones(2), n_bases=1)
+
+
+def test_predicting_with_another_shape():
+    rule = PlugIn(weighting=DIAGONAL, alpha=np.ones((2, 2)), n_classes=2)
+    with pytest.raises(ShapeError, match=r"shapes \(n, 2\) and \(n, 2\)"):
+        rule.labels(np.ones((4, 1)), ETA)

@@ -1,0 +1,70 @@
+"""Hard labels: base and probe share their draws, each draw alone is uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from postshift import FrankWolfe, MemoryEngine, Settings
+from postshift.core.draws import drawn_labels, even_order, shared_draws
+from postshift.core.elicitation import ProbePlan
+from postshift.core.inquiry import Standing, ValueInquiry
+from postshift.core.weighting import weighting_named
+from tests.problems import make_problem
+
+
+def test_each_draw_alone_is_uniform():
+    ranks = even_order(make_problem(seed=0).val.eta)
+    pooled = [shared_draws(ranks, seed=0, iteration=t) for t in range(2000)]
+    for field in ("take", "move", "land"):
+        first_row = np.array([getattr(draws, field)[0] for draws in pooled])
+        np.testing.assert_allclose(np.quantile(first_row, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.04)
+
+
+def test_the_draws_of_one_iteration_are_spread_evenly():
+    """Any run of neighbouring rows has about its share of draws below any level: far less noise than chance."""
+    n = 1000
+    draws = shared_draws(np.arange(n), seed=0, iteration=0)
+    for first in range(0, n, 100):
+        below = (draws.move[first : first + 100] < 0.1).mean()
+        assert below == pytest.approx(0.1, abs=0.021)
+
+
+def test_the_same_iteration_has_the_same_draws():
+    one, two, other = (shared_draws(np.arange(9), seed=1, iteration=t) for t in (4, 4, 5))
+    np.testing.assert_array_equal(one.take, two.take)
+    assert not np.array_equal(one.take, other.take)
+
+
+def test_labels_drawn_from_a_distribution():
+    table = np.array([[0.2, 0.3, 0.5]] * 5)
+    np.testing.assert_array_equal(drawn_labels(table, np.array([0.0, 0.19, 0.2, 0.5, 0.999])), [0, 0, 1, 2, 2])
+
+
+@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full"])
+def test_hard_probes_average_to_the_soft_ones_and_differ_only_where_they_moved(weighting):
+    problem = make_problem(seed=1, n_val=25, n_bases=2, basis="soft")
+    val, family = problem.val, weighting_named(weighting).probes
+    table = np.random.default_rng(0).dirichlet(np.ones(3), size=val.n_samples)
+    plan = ProbePlan(radius=0.4)
+    common = {"family": family, "plan": plan, "rows": None, "anchor": None}
+    soft = ValueInquiry(val, kind="soft", seed=0, **common)
+    standing = Standing(iteration=0, last=False, distribution=table, vertex=None)
+    expected = np.stack([question.predictions for question in soft.questions(standing)])
+    found, moved = np.zeros_like(expected), []
+    n_draws = 3000
+    for seed in range(n_draws):
+        hard = ValueInquiry(val, kind="hard", seed=seed, **common)
+        labels = np.stack([question.predictions for question in hard.questions(standing)])
+        found += np.eye(3)[labels]
+        moved.append((labels[1:] != labels[0]).mean())
+    np.testing.assert_allclose(found / n_draws, expected, atol=0.05)
+    assert np.mean(moved) <= 0.4  # labels drawn apart would differ on about two thirds of the rows
+
+
+def test_hard_questions_show_labels():
+    problem = make_problem(seed=0)
+    run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind="hard", settings=Settings(radius=0.5))
+    for question in run.ask():
+        assert question.predictions.shape == (problem.val.n_samples,)
+        assert question.predictions.dtype == np.intp
