@@ -115,13 +115,10 @@ def converse(run: Conversation, driver: Driver, *, on_answer: Callable[[Question
 
 def check_number(question: Question, answer: Any) -> float:
     """Return the answer as a float, refused unless it is one finite number."""
-    try:
-        value = float(answer)
-    except (TypeError, ValueError) as error:
-        raise AnswerError(_refusal(question, answer, "one finite number")) from error
-    if not np.isfinite(value):
+    value = np.asarray(answer if answer is not None else np.nan)
+    if value.ndim != 0 or value.dtype.kind not in "iuf" or not np.isfinite(value):
         raise AnswerError(_refusal(question, answer, "one finite number"))
-    return value
+    return float(value)
 
 
 def check_confusions(question: Question, answer: Any, *, shape: tuple[int, int | None, int]) -> FloatArray:

@@ -1,0 +1,354 @@
+"""The conversation: bounds, budgets, repeated questions, refused answers, saving and resuming."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postshift import (
+    Accuracy,
+    ConfusionDriver,
+    FrankWolfe,
+    GMean,
+    HardDriver,
+    MacroF1,
+    MemoryEngine,
+    Mixture,
+    PlugIn,
+    Sample,
+    Settings,
+    SoftDriver,
+    converse,
+    fw_eg,
+    pi_ew,
+)
+from postshift.core.weighting import DIAGONAL
+from postshift.exceptions import AnswerError, ArchiveError, NotFinishedError, UnknownQuestionError
+from tests.problems import make_problem, problems
+
+KINDS = ("confusion", "soft", "hard")
+
+
+def driver_for(kind, val, metric):
+    """A driver of each kind for the same metric."""
+    labels = val.labels
+
+    def soft(table):
+        return metric.value(np.stack([table[labels == i].sum(axis=0) for i in range(val.n_classes)]) / len(labels))
+
+    if kind == "confusion":
+        return ConfusionDriver(labels, n_classes=val.n_classes)
+    if kind == "soft":
+        return SoftDriver(soft)
+    return HardDriver(lambda predicted: soft(np.eye(val.n_classes)[predicted]))
+
+
+def new_run(problem, kind, metric, **settings):
+    return FrankWolfe(
+        MemoryEngine(problem.train),
+        problem.val,
+        kind=kind,
+        metric=metric if kind == "confusion" else None,
+        settings=Settings(**{"radius": 0.3, "max_iter": 3, **settings}),
+    )
+
+
+class Recorder:
+    """A driver that keeps what it was asked."""
+
+    def __init__(self, driver):
+        self.driver, self.asked = driver, []
+        self.kind, self.takes_subsets = driver.kind, driver.takes_subsets
+
+    def answer(self, question):
+        rows = None if question.rows is None else question.rows.tobytes()
+        self.asked.append((question.kind, rows, np.asarray(question.predictions).tobytes()))
+        return self.driver.answer(question)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    problem=problems(max_bases=3, max_classes=4),
+    weighting=st.sampled_from(["diagonal", "columns", "full"]),
+    budget=st.one_of(st.none(), st.integers(40, 200)),
+)
+def test_bound_budget_and_no_question_twice(kind, problem, weighting, budget):
+    run = new_run(problem, kind, MacroF1(), weighting=weighting, budget=budget)
+    bound = run.max_questions
+    recorder = Recorder(driver_for(kind, problem.val, MacroF1()))
+    converse(run, recorder)
+    assert len(recorder.asked) == run.n_questions <= bound
+    assert len(set(recorder.asked)) == len(recorder.asked)
+    assert budget is None or bound <= budget
+    assert run.result().n_questions == run.n_questions
+
+
+@pytest.mark.parametrize(
+    ("kind", "weighting", "expected"),
+    [
+        ("confusion", "diagonal", 1 + 3),
+        ("soft", "diagonal", 3 * (1 + 2 * 3) + 1),
+        ("hard", "columns", 3 * (1 + 2 * 6) + 1),
+        ("soft", "full", 3 * (1 + 2 * 6) + 1),
+    ],
+)
+def test_the_bound_is_known_before_the_run(kind, weighting, expected):
+    run = new_run(make_problem(seed=0), kind, GMean(), weighting=weighting)
+    assert run.max_questions == expected
+
+
+@pytest.mark.parametrize(("budget", "n_iter"), [(8, 1), (14, 1), (15, 2), (22, 3), (1000, 3)])
+def test_a_budget_pays_for_whole_iterations(budget, n_iter):
+    run = new_run(make_problem(seed=0), "soft", GMean(), budget=budget)
+    assert run.n_iter == n_iter
+    assert run.max_questions <= budget
+
+
+def test_identical_basis_functions_are_asked_about_once():
+    problem = make_problem(seed=0, n_bases=1)
+
+    def doubled(sample):
+        return Sample.of(sample.eta, phi=np.repeat(sample.phi, 2, axis=1), labels=sample.labels)
+
+    twice = type(problem)(train=doubled(problem.train), val=doubled(problem.val), radius=0.1)
+    run = new_run(twice, "soft", GMean())
+    assert len(run.ask()) == 1 + 3  # the base and three probes, not six
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), "much", None, [1, 2], 1 + 2j, True])
+def test_an_answer_that_is_no_finite_number_is_refused(kind, answer):
+    problem = make_problem(seed=0)
+    run = new_run(problem, kind, GMean())
+    question = run.ask()[1]
+    with pytest.raises(AnswerError, match=r"question '0:0\.0' \(the value of iterate 0 with everything to class 0"):
+        run.tell(question.key, answer)
+    assert run.n_questions == 0
+    converse(run, driver_for(kind, problem.val, GMean()))
+    assert run.result().status == "finished"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        0.5,
+        np.zeros((3, 3)),
+        np.full((3, 3, 3), np.nan),
+        np.full((3, 3, 3), -1.0),
+        np.zeros((2, 3, 3)),
+        np.zeros((3, 3, 4)),
+        "matrix",
+        None,
+    ],
+)
+def test_confusions_that_cannot_be_are_refused(answer):
+    problem = make_problem(seed=0)
+    run = new_run(problem, "confusion", GMean())
+    with pytest.raises(AnswerError, match=r"question '0:0\.0' \(confusion matrices of the start\)"):
+        run.tell(run.ask()[0].key, answer)
+    converse(run, driver_for("confusion", problem.val, GMean()))
+    assert run.result().status == "finished"
+
+
+def test_confusions_must_keep_their_number_of_categories():
+    problem = make_problem(seed=0)
+    run = new_run(problem, "confusion", GMean())
+    driver = driver_for("confusion", problem.val, GMean())
+    question = run.ask()[0]
+    run.tell(question.key, driver.answer(question))
+    with pytest.raises(AnswerError, match=r"shape \(3, 3, 3\)"):
+        run.tell(run.ask()[0].key, np.zeros((3, 6, 3)))
+
+
+def test_an_answer_to_no_open_question():
+    run = new_run(make_problem(seed=0), "soft", GMean())
+    with pytest.raises(UnknownQuestionError, match="no open question '9:base'; open are"):
+        run.tell("9:base", 0.5)
+    question = run.ask()[0]
+    run.tell(question.key, 0.5)
+    with pytest.raises(UnknownQuestionError, match="no open question"):
+        run.tell(question.key, 0.5)
+
+
+def test_answers_in_any_order():
+    problem = make_problem(seed=0)
+    driver = driver_for("soft", problem.val, GMean())
+    forward, backward = new_run(problem, "soft", GMean()), new_run(problem, "soft", GMean())
+    converse(forward, driver)
+    while questions := backward.ask():
+        for question in reversed(questions):
+            backward.tell(question.key, driver.answer(question))
+    np.testing.assert_array_equal(forward.state.vertices, backward.state.vertices)
+
+
+def test_the_result_of_an_unfinished_run():
+    run = new_run(make_problem(seed=0), "soft", GMean())
+    with pytest.raises(NotFinishedError, match=r"7 open question\(s\) in iteration 0 of 3"):
+        run.result()
+
+
+def test_a_flat_metric_returns_the_start():
+    problem = make_problem(seed=0)
+    fit = fw_eg(problem.train, problem.val, SoftDriver(lambda _: 0.25))
+    assert (fit.status, fit.iterate, fit.value) == ("flat", 0, 0.25)
+    prior = np.bincount(problem.train.labels)
+    expected = np.argmax(problem.val.eta / prior, axis=1)
+    np.testing.assert_array_equal(fit.mixture.predict(problem.val.eta, problem.val.phi), expected)
+
+
+def test_a_trap_on_the_way_returns_the_best_iterate():
+    """The G-mean's gradient is 0 where a recall is 0: a run that falls in there gives what it had before."""
+
+    class Trap(GMean):
+        def gradient(self, confusion):
+            return -np.eye(len(confusion)) if self.value(confusion) > 0.3 else np.zeros_like(confusion)
+
+    problem = make_problem(seed=0, n_bases=1)
+    fit = fw_eg(problem.train, problem.val, Trap(), linearise="gradient", max_iter=5)
+    assert fit.status == "flat"
+    assert fit.value == max(line.value for line in fit.trace)
+    confusion = np.stack(
+        [
+            fit.mixture.distribution(problem.val.phi, problem.val.eta)[problem.val.labels == i].sum(axis=0)
+            for i in range(3)
+        ]
+    ) / len(problem.val.labels)
+    assert float(GMean().value(confusion)) == pytest.approx(fit.value)
+
+
+def test_pi_ew_is_one_plug_in_and_the_start_has_no_share():
+    problem = make_problem(seed=0)
+    fit = pi_ew(problem.train, problem.val, GMean())
+    assert len(fit.mixture.members) == 1
+    assert fit.trace[0].step == 1.0
+    assert fit.n_questions == 2
+
+
+def test_the_mixture_has_the_value_that_the_trace_ends_with():
+    problem = make_problem(seed=3, n_bases=3, basis="soft")
+    fit = fw_eg(problem.train, problem.val, GMean(), max_iter=8)
+    driver = driver_for("soft", problem.val, GMean())
+    table = fit.mixture.distribution(problem.val.phi, problem.val.eta)
+    assert float(driver._function(table)) == pytest.approx(fit.value, rel=1e-12)
+
+
+def test_a_start_of_ones_own():
+    problem = make_problem(seed=0)
+    rule = PlugIn(weighting=DIAGONAL, alpha=np.array([[1.0, 2, 3], [3.0, 2, 1]]), n_classes=3)
+    start = Mixture.of([rule], [1.0])
+    fit = fw_eg(problem.train, problem.val, SoftDriver(lambda _: 1.0), start=start)
+    assert fit.mixture.members[0].alpha.tobytes() == rule.alpha.tobytes()
+
+
+def test_halves_are_asked_about_apart():
+    problem = make_problem(seed=0)
+    halves = (np.arange(0, 60, 2), np.arange(1, 60, 2))
+    seen = []
+    fit = fw_eg(
+        problem.train,
+        problem.val,
+        GMean(),
+        halves=halves,
+        linearise="gradient",
+        max_iter=2,
+        on_answer=lambda question, _: seen.append(question.rows.tolist()),
+    )
+    assert seen == [half.tolist() for half in halves] * 3
+    assert fit.n_questions == 6
+    unknown = fw_eg(problem.train, problem.val, GMean(), halves=halves, max_iter=2)
+    assert unknown.n_questions == 3  # unknown psi never looks at the second half
+
+
+# -- saving and resuming -------------------------------------------------------------------------------------
+
+RESUME = """
+import sys
+import numpy as np
+from postshift import FrankWolfe, GMean, MemoryEngine, converse
+from tests.core.test_frank_wolfe import driver_for
+from tests.problems import make_problem
+
+kind, saved, out = sys.argv[1:]
+problem = make_problem(seed=5, n_bases=2, basis="soft", n_val=30)
+metric = GMean()
+run = FrankWolfe.load(
+    saved, MemoryEngine(problem.train), problem.val, kind=kind, metric=metric if kind == "confusion" else None
+)
+before = run.n_questions
+converse(run, driver_for(kind, problem.val, metric))
+run.save(out + ".run.npz")
+run.result().mixture.save(out)
+print(before, run.n_questions)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_after_any_answer_and_resumed_elsewhere_it_ends_in_the_same_bytes(kind, tmp_path):
+    problem, metric = make_problem(seed=5, n_bases=2, basis="soft", n_val=30), GMean()
+    driver = driver_for(kind, problem.val, metric)
+    whole = new_run(problem, kind, metric)
+    saves = []
+
+    def keep(_question, _answer):
+        saves.append(tmp_path / f"after_{len(saves) + 1}.npz")
+        whole.save(saves[-1])
+
+    converse(whole, driver, on_answer=keep)
+    whole.save(tmp_path / "whole.run.npz")
+    whole.result().mixture.save(tmp_path / "whole.npz")
+    expected = (tmp_path / "whole.npz").read_bytes(), (tmp_path / "whole.run.npz").read_bytes()
+    for count, saved in enumerate(saves, start=1):  # every save, in this process
+        run = FrankWolfe.load(
+            saved,
+            MemoryEngine(problem.train),
+            problem.val,
+            kind=kind,
+            metric=metric if kind == "confusion" else None,
+        )
+        recorder = Recorder(driver)
+        converse(run, recorder)
+        assert len(recorder.asked) == len(saves) - count
+        run.result().mixture.save(tmp_path / "again.npz")
+        run.save(tmp_path / "again.run.npz")
+        assert ((tmp_path / "again.npz").read_bytes(), (tmp_path / "again.run.npz").read_bytes()) == expected
+    for saved in (saves[0], saves[len(saves) // 2]):  # and two of them in another process
+        out = tmp_path / "other.npz"
+        done = subprocess.run(
+            [sys.executable, "-c", RESUME, kind, str(saved), str(out)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert done.stdout.split()[1] == str(len(saves))
+        found = out.read_bytes(), Path(f"{out}.run.npz").read_bytes()
+        assert found == expected
+
+
+def test_a_run_belongs_to_its_data(tmp_path):
+    problem = make_problem(seed=0)
+    run = new_run(problem, "soft", GMean())
+    run.tell(run.ask()[0].key, 0.5)
+    run.save(tmp_path / "run.npz")
+    other = make_problem(seed=1)
+    with pytest.raises(ArchiveError, match="other data"):
+        FrankWolfe.load(tmp_path / "run.npz", MemoryEngine(other.train), problem.val, kind="soft")
+    with pytest.raises(ArchiveError, match="other data"):
+        FrankWolfe.load(tmp_path / "run.npz", MemoryEngine(problem.train), problem.val, kind="hard")
+    Mixture.of([PlugIn(weighting=DIAGONAL, alpha=np.ones((1, 2)), n_classes=2)], [1.0]).save(tmp_path / "m.npz")
+    with pytest.raises(ArchiveError, match="must hold a postshift run. Got 'mixture'"):
+        FrankWolfe.load(tmp_path / "m.npz", MemoryEngine(problem.train), problem.val, kind="soft")
+
+
+def test_a_metric_with_noise_and_hard_labels_still_improves():
+    problem = make_problem(seed=2, n_train=3000, n_val=1500, n_bases=2)
+    driver = driver_for("hard", problem.val, Accuracy())
+    fit = fw_eg(problem.train, problem.val, driver, radius=0.4, max_iter=10)
+    exact = fw_eg(problem.train, problem.val, Accuracy(), radius=0.4, max_iter=10)
+    assert fit.value > exact.value - 0.03
