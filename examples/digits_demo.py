@@ -29,9 +29,7 @@ def load(seed: int) -> tuple[Sample, Sample, Sample]:
     """Return training rows with noisy labels, 300 clean rows and test rows, with the model's probabilities."""
     X, y = load_digits(return_X_y=True)
     X_rest, X_test, y_rest, y_test = train_test_split(X, y, test_size=500, stratify=y, random_state=seed)
-    X_train, X_val, y_train, y_val = train_test_split(
-        X_rest, y_rest, test_size=300, stratify=y_rest, random_state=seed
-    )
+    X_train, X_val, y_train, y_val = train_test_split(X_rest, y_rest, test_size=300, stratify=y_rest, random_state=seed)
     y_noisy = spoil(y_train, np.random.default_rng(seed))
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000)).fit(X_train, y_noisy)
     parts = ((X_train, y_noisy), (X_val, y_val), (X_test, y_test))
@@ -40,14 +38,20 @@ def load(seed: int) -> tuple[Sample, Sample, Sample]:
 
 
 def in_words(fit: FitResult) -> list[str]:
-    """Say which predictions the elicited weights move: what the model calls j counts for i."""
-    weights = fit.mixture.members[-1].weight_matrices()[0]
-    pull = weights - np.diag(weights)[:, None]  # of calling i by another name, against its own
+    """Say what the full-matrix weights W have found out about the training labels.
+
+    Row i of W is what each prediction earns where the training label is i, up to a constant. If no label were
+    spoilt, i would earn 1 and all else nothing. A class whose labels went to j earns a penalty for j.
+    """
+    weights = fit.mixture.members[0].weight_matrices()[0]
+    earned = weights - np.median(weights, axis=1, keepdims=True)
     sentences = []
-    for i in np.argsort(-pull.max(axis=1)):
-        j = int(np.argmax(pull[i]))
-        if pull[i, j] > 0.5:
-            sentences.append(f"where the model says {i}, lean towards {j}: many a true {j} is labelled {i} in training")
+    for i, row in enumerate(earned):
+        best, worst = int(np.argmax(row)), int(np.argmin(row))
+        if best != i:
+            sentences.append(f"what training calls {i} is mostly a {best}")
+        elif row[worst] < -0.75:
+            sentences.append(f"{i} is up-weighted against {worst}: training labels call many a {i} a {worst}")
     return sentences
 
 
@@ -61,16 +65,17 @@ def main() -> None:
         "PI-EW, weights on the full matrix": pi_ew(train, val, metric, weighting="full"),
         "FW-EG, weights on the full matrix": fw_eg(train, val, metric, weighting="full"),
     }
-    print(f"digits: {len(train.eta)} training rows with noisy labels, {len(val.eta)} clean rows, {len(test.eta)} test rows")
-    print(f"\n{'accuracy on the test rows':36s}{'':10s}questions")
-    print(f"{'argmax eta (the model as it is)':36s}{np.mean(np.argmax(test.eta, axis=1) == test.labels):8.3f}{0:8d}")
+    sizes = [len(part.eta) for part in (train, val, test)]
+    print("digits: {} training rows with noisy labels, {} clean rows, {} test rows\n".format(*sizes))
+    print(f"{'':36s}{'accuracy':>10s}{'questions':>12s}")
+    print(f"{'argmax eta (the model as it is)':36s}{np.mean(np.argmax(test.eta, axis=1) == test.labels):10.3f}{0:12d}")
     for name, fit in fits.items():
         found = np.mean(fit.mixture.predict(test.eta) == test.labels)
-        print(f"{name:36s}{found:8.3f}{fit.n_questions:8d}")
+        print(f"{name:36s}{found:10.3f}{fit.n_questions:12d}")
     weights = fits["PI-EW, weights on the diagonal"].mixture.members[0].alpha[0]
-    print("\nElicited class weights (diagonal), 1 = leave as it is:")
+    print("\nElicited class weights on the diagonal, 1 = leave as it is:")
     print("  " + "  ".join(f"{digit}: {weight / np.median(weights):.2f}" for digit, weight in enumerate(weights)))
-    print("\nWhat the full matrix adds, in words:")
+    print("\nWhat the full matrix found out about the training labels:")
     for sentence in in_words(fits["PI-EW, weights on the full matrix"]):
         print(f"  {sentence}")
 

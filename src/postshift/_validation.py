@@ -25,16 +25,34 @@ MIN_ROWS = 2
 MIN_CLASSES = 2
 
 
-def as_table(values: Any, *, name: str) -> FloatArray:
-    """Return ``values`` as a two-dimensional float array of finite numbers."""
+def as_numbers(values: Any, *, name: str) -> FloatArray:
+    """Return ``values`` as a float array, refused where they are no real numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ShapeError(f"{name} must not be masked: fill or drop the masked values first")
     try:
-        table = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {array.dtype}")  # noqa: TRY301
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        message = f"{name} must be a table of numbers. Got {type(values).__name__} that does not convert: {error}"
+        given = type(values).__name__
+        message = f"{name} must hold real numbers, rows of equal length. Got {given} that does not convert: {error}"
         raise ShapeError(message) from error
+
+
+def as_table(values: Any, *, name: str) -> FloatArray:
+    """Return ``values`` as a two-dimensional float array."""
+    table = as_numbers(values, name=name)
     if table.ndim != 2:
         raise ShapeError(f"{name} must have two dimensions (rows, columns). Got shape {table.shape} instead")
     return table
+
+
+def read_only(array: Any) -> Any:
+    """Return a view that cannot be written through, so that nobody changes what others rely on."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
@@ -90,7 +108,7 @@ def check_phi(phi: Any, *, n_rows: int, name: str = "phi") -> FloatArray:
                 name,
                 bad,
                 "no basis function above 0",
-                "such rows would get weight 0: append the complement (postshift.basis.cover)",
+                "such rows would get weight 0: append the complement (postshift.basis.CoverBasis)",
             )
         )
     return table
@@ -98,7 +116,10 @@ def check_phi(phi: Any, *, n_rows: int, name: str = "phi") -> FloatArray:
 
 def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "labels") -> IntArray:
     """Return labels ``(n,)`` as whole numbers in ``0..n_classes-1``."""
-    values = np.asarray(labels)
+    try:
+        values = np.asarray(labels)
+    except ValueError as error:
+        raise LabelError(f"{name} must be one whole number per row. Got {type(labels).__name__}: {error}") from error
     if values.shape != (n_rows,):
         raise ShapeError(f"{name} must have shape ({n_rows},), one per row of eta. Got {values.shape} instead")
     if values.dtype.kind not in "biuf":
@@ -123,14 +144,15 @@ def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatA
     """Return sample weights ``(n,)``, or ``None`` where every row counts once."""
     if weights is None:
         return None
-    values = np.asarray(weights, dtype=np.float64)
+    values = as_numbers(weights, name=name)
     if values.shape != (n_rows,):
         raise ShapeError(f"{name} must have shape ({n_rows},), one per row of eta. Got {values.shape} instead")
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
         raise WeightError(_rows(name, bad, "negative or non-finite values", "weights must be finite and >= 0"))
-    if not values.any():
-        raise WeightError(f"all {n_rows} values of {name} are zero; at least one row must count")
+    total = float(np.sum(values / n_rows))
+    if total == 0 or total > np.finfo(float).max / n_rows:
+        raise WeightError(f"{name} must have a sum that is positive and finite. Got {n_rows} values of mean {total:g}")
     return values
 
 
@@ -140,14 +162,16 @@ def check_rows(n_rows: int, *, name: str) -> None:
         raise ShapeError(f"the {name} sample must have at least {MIN_ROWS} rows. Got {n_rows} instead")
 
 
-def check_in_range(value: Any, *, name: str, low: float, high: float, open_low: bool = False) -> float:
-    """Return ``value`` as a float inside [low, high] (or (low, high])."""
-    left = "(" if open_low else "["
-    expected = f"{name} must be a number in {left}{low:g}, {high:g}]. Got {value!r} instead"
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise SettingError(expected)
-    if not (low < value if open_low else low <= value) or not value <= high:
-        raise SettingError(expected)
+def check_in_range(
+    value: Any, *, name: str, low: float, high: float, open_low: bool = False, open_high: bool = False
+) -> float:
+    """Return ``value`` as a float inside [low, high], with open ends where asked."""
+    left, right = "(" if open_low else "[", ")" if open_high else "]"
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    above = number and (low < value if open_low else low <= value)
+    below = number and (value < high if open_high else value <= high)
+    if not (above and below):
+        raise SettingError(f"{name} must be a number in {left}{low:g}, {high:g}{right}. Got {value!r} instead")
     return float(value)
 
 

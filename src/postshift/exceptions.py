@@ -21,7 +21,8 @@
     └── DataNotFoundError (FileNotFoundError)   a data set that is in none of the known places
 
     PostshiftWarning (UserWarning)
-    └── MissingClassWarning              a class without validation rows, where the metric can bear it
+    ├── MissingClassWarning              a class without rows, where that can be borne
+    └── EmptyBasisWarning                a basis function without rows
 """
 
 from __future__ import annotations
@@ -104,4 +105,8 @@ class PostshiftWarning(UserWarning):
 
 
 class MissingClassWarning(PostshiftWarning):
-    """A class has no validation row; the metric is defined without it."""
+    """A class has no training or no validation row; a fit is possible without it."""
+
+
+class EmptyBasisWarning(PostshiftWarning):
+    """A basis function has no training or no validation row; it takes the average weights of the others."""

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from postshift.basis import ConstantBasis, GroupBasis, cover
+from postshift.basis import ConstantBasis, CoverBasis, GroupBasis
 from postshift.exceptions import BasisError, ShapeError
 
 
@@ -36,6 +36,23 @@ def test_one_value_per_row():
         GroupBasis().fit([[1, 2], [3, 4]])
 
 
-def test_cover_appends_the_complement_only_where_needed():
-    np.testing.assert_allclose(cover([[0.2, 0.3], [0.5, 0.5]]), [[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]])
-    assert cover([[1.0, 0.5]]).shape == (1, 2)
+def test_cover_appends_the_complement_where_fit_needed_it():
+    np.testing.assert_allclose(CoverBasis().fit_transform([[0.2, 0.3], [0.5, 0.5]]), [[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]])
+    fitted = CoverBasis().fit([[1.0], [0.5]])
+    assert fitted.transform([[1.0]]).shape == (1, 2)
+    assert CoverBasis().fit_transform([[0.1] * 10]).shape == (1, 10)  # a sum of 1 up to rounding
+
+
+def test_cover_refuses_what_it_cannot_cover():
+    with pytest.raises(BasisError, match=r"1 rows have no basis function above 0.*fit on rows"):
+        CoverBasis().fit([[1.0]]).transform([[1.0], [0.0]])
+    with pytest.raises(BasisError, match=r"values in \[0, 1\]"):
+        CoverBasis().fit([[np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [([1.0, np.nan], "must not be missing"), (np.array(["a", 1], dtype=object), "of one kind")]
+)
+def test_groups_that_cannot_be(values, message):
+    with pytest.raises(BasisError, match=message):
+        GroupBasis().fit(values)

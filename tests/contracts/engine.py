@@ -45,7 +45,7 @@ class EngineContract:
             for name in ("diagonal", "columns", "full")
         ]
         for classifier in (*members, Mixture.of(members, [0.5, 0.3, 0.2])):
-            table = classifier.distribution(sample.phi, sample.eta)
+            table = classifier.distribution(sample.eta, sample.phi)
             for confusions, summed in ((False, hit_sums), (True, confusion_sums)):
                 found = self.make(sample, n_blocks).classifier_sums(classifier, confusions=confusions)
                 expected = summed(sample, table)

@@ -8,21 +8,23 @@ import pytest
 from postshift import (
     Accuracy,
     ConfusionDriver,
+    ExpectedReward,
     FrankWolfe,
     GMean,
     HardDriver,
     MemoryEngine,
+    PlugIn,
     Sample,
     Settings,
     SoftDriver,
     fw_eg,
+    pi_ew,
 )
 from postshift.core.elicitation import elicit
-from postshift.core.plugin import PlugIn
-from postshift.core.weighting import DIAGONAL
 from postshift.exceptions import (
     BasisError,
     BudgetError,
+    EmptyBasisWarning,
     LabelError,
     MetricError,
     MissingClassError,
@@ -55,8 +57,10 @@ def changed(table, place, value):
         (ETA[:, :1], ProbabilityError, "at least 2 classes.*predict_proba"),
         (ETA[:, 0], ShapeError, r"two dimensions.*\(4,\)"),
         (ETA[:0], ShapeError, "at least one row"),
-        ([["a", "b"]], ShapeError, "table of numbers"),
-        ([[0.5, 0.5], [1.0]], ShapeError, "table of numbers"),
+        ([["a", "b"]], ShapeError, "real numbers"),
+        ([[0.5, 0.5], [1.0]], ShapeError, "rows of equal length"),
+        (ETA * 1j, ShapeError, "real numbers"),
+        (np.ma.masked_array(ETA, mask=ETA < 0.3), ShapeError, "must not be masked"),
     ],
 )
 def test_eta(eta, error, message):
@@ -105,6 +109,8 @@ def test_labels(labels, error, message):
         ([1, -1, 1, 1], WeightError),
         ([0, 0, 0, 0], WeightError),
         ([1, np.nan, 1, 1], WeightError),
+        ([1e308] * 4, WeightError),
+        ("heavy", ShapeError),
     ],
 )
 def test_weights(weights, error):
@@ -115,10 +121,7 @@ def test_weights(weights, error):
 def test_one_row():
     one = Sample.of(ETA[:1], labels=[0])
     many = Sample.of(ETA, labels=[0, 1, 1, 0])
-    with (
-        pytest.raises(ShapeError, match="validation sample must have at least 2 rows"),
-        pytest.warns(MissingClassWarning),
-    ):
+    with pytest.raises(ShapeError, match="validation sample must have at least 2 rows"):
         fw_eg(many, one, Accuracy())
     with pytest.raises(ShapeError, match="training sample must have at least 2 rows"):
         fw_eg(one, many, Accuracy())
@@ -144,7 +147,8 @@ def test_a_class_without_validation_rows():
 def test_a_class_without_training_rows():
     problem = make_problem(seed=0)
     kept = problem.train.take(np.flatnonzero(problem.train.labels != 1))
-    fit = fw_eg(kept, problem.val, Accuracy(), max_iter=2)
+    with pytest.warns(MissingClassWarning, match="no training row of class 1"):
+        fit = fw_eg(kept, problem.val, Accuracy(), max_iter=2)
     assert np.isfinite(fit.mixture.members[0].alpha).all()
 
 
@@ -226,6 +230,10 @@ def test_halves_need_a_driver_that_takes_subsets():
         ({"weighting": "diag"}, r"one of \['columns', 'diagonal', 'full'\]. Got 'diag'"),
         ({"linearise": "slope"}, "'probes' or 'gradient'"),
         ({"min_hit": 0.1}, "given together"),
+        ({"min_hit": "0.1", "max_leak": 0.01}, "min_hit must be a number"),
+        ({"rcond": 1}, r"rcond must be a number in \[0, 1\)"),
+        ({"ridge": np.inf}, "ridge"),
+        ({"weighting": ["full"]}, "one of"),
         ({"min_hit": 0.1, "max_leak": 0.01, "weighting": "full"}, "constrained probes serve weighting 'diagonal'"),
         ({"budget": -3}, "budget"),
         ({"ridge": -1}, "ridge"),
@@ -236,7 +244,7 @@ def test_settings(setting, message):
         Settings(**setting)
 
 
-@pytest.mark.parametrize(("gamma", "omega"), [(0.1, 0.2), (0.1, 0), (1.5, 0.1)])
+@pytest.mark.parametrize(("gamma", "omega"), [(0.1, 0.2), (0.1, 0.1), (1.0, 0.1)])
 def test_gamma_and_omega(gamma, omega):
     problem = make_problem(seed=0)
     with pytest.raises(SettingError, match="0 < max_leak < min_hit < 1"):
@@ -286,7 +294,146 @@ def test_probes_that_change_nothing():
         elicit(np.zeros((2, 2)), np.ones(2), n_bases=1)
 
 
+def test_training_labels_of_one_class():
+    rows = Sample.of(ETA, labels=[1, 1, 1, 1])
+    val = Sample.of(ETA, labels=[0, 1, 0, 1])
+    with pytest.raises(LabelError, match="all training rows have the same class"):
+        fw_eg(rows, val, Accuracy())
+
+
+@pytest.mark.parametrize("side", ["train", "val"])
+def test_a_basis_function_without_rows_takes_the_average_weights(side):
+    """Not weight 0, by which its rows would all fall to class 0."""
+    problem = make_problem(seed=0, n_bases=1, n_classes=2, n_train=400, n_val=200)
+
+    def with_group(sample, *, empty):
+        group = np.zeros(sample.n_samples, dtype=int) if empty else np.arange(sample.n_samples) % 2
+        return Sample.of(sample.eta, phi=np.eye(2)[group], labels=sample.labels)
+
+    train = with_group(problem.train, empty=side == "train")
+    val = with_group(problem.val, empty=side == "val")
+    with pytest.warns(EmptyBasisWarning, match=r"basis functions \[1\] have no training or no validation rows"):
+        fit = fw_eg(train, val, GMean(), max_iter=3)
+    for member in fit.mixture.members:
+        np.testing.assert_allclose(member.alpha[1], member.alpha[0])
+    assert fit.mixture.predict([[0.01, 0.99]], [[0.0, 1.0]]) == [1]
+
+
+@pytest.mark.parametrize(
+    "halves",
+    [
+        (np.arange(30), np.arange(29, 60)),
+        (np.arange(30), np.arange(30, 61)),
+        (np.arange(-1, 30), np.arange(30, 60)),
+        (np.array([0, 0, 1]), np.arange(30, 60)),
+        (np.arange(30.0), np.arange(30.0, 60)),
+        (np.arange(0), np.arange(60)),
+        (np.arange(60),),
+        (np.zeros((2, 2), dtype=int), np.arange(30, 60)),
+        7,
+        "ab",
+    ],
+)
+def test_halves(halves):
+    problem = make_problem(seed=0)
+    with pytest.raises(ShapeError, match=r"halves must be two arrays of distinct row numbers in 0\.\.59"):
+        fw_eg(problem.train, problem.val, Accuracy(), halves=halves)
+
+
+def test_a_class_missing_from_a_half():
+    problem = make_problem(seed=0)
+    first = np.flatnonzero(problem.val.labels != 1)
+    second = np.flatnonzero(problem.val.labels == 1)
+    with pytest.raises(MissingClassError, match="needs its recall"):
+        fw_eg(problem.train, problem.val, GMean(), halves=(first, second))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", np.mean, None, SoftDriver])
+def test_what_is_no_metric(metric):
+    problem = make_problem(seed=0)
+    with pytest.raises(MetricError, match=r"metric must be a function of the confusion matrix .* or a driver"):
+        fw_eg(problem.train, problem.val, metric)
+
+
+def test_weights_that_a_driver_would_not_see():
+    problem = make_problem(seed=0, weighted=True)
+    with pytest.raises(MetricError, match="belong to the driver"):
+        fw_eg(problem.train, problem.val, SoftDriver(np.mean))
+
+
+def test_pi_ew_takes_no_max_iter():
+    problem = make_problem(seed=0)
+    with pytest.raises(SettingError, match="one iteration"):
+        pi_ew(problem.train, problem.val, Accuracy(), max_iter=7)
+
+
+def test_a_start_that_is_no_mixture():
+    problem = make_problem(seed=0)
+    rule = PlugIn(weighting="diagonal", alpha=np.ones((2, 3)), n_classes=3)
+    with pytest.raises(SettingError, match=r"start must be a Mixture: Mixture\.of"):
+        fw_eg(problem.train, problem.val, Accuracy(), start=rule)
+
+
+def test_a_driver_of_other_rows():
+    problem = make_problem(seed=0)
+    for labels, n_classes in ((np.arange(50) % 3, 3), (np.arange(60) % 5, 5)):
+        with pytest.raises(ShapeError, match=r"60 validation rows and 3 classes; this driver holds"):
+            fw_eg(problem.train, problem.val, Accuracy(), driver=ConfusionDriver(labels, n_classes=n_classes))
+
+
+def test_a_reward_matrix_of_another_size():
+    problem = make_problem(seed=0)
+    with pytest.raises(MetricError, match=r"reward matrix has shape \(2, 2\), the problem 3 classes"):
+        fw_eg(problem.train, problem.val, ExpectedReward(np.eye(2)))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "weighting"),
+    [
+        (np.ones((1, 1)), "diagonal"),
+        (np.full((1, 3), np.nan), "diagonal"),
+        (np.ones((1, 3)), "full"),
+        (np.ones((0, 3)), "diagonal"),
+    ],
+)
+def test_coefficients_that_are_no_rule(alpha, weighting):
+    with pytest.raises(ShapeError, match="alpha must hold finite numbers"):
+        PlugIn(weighting=weighting, alpha=alpha, n_classes=3)
+
+
+def test_nobody_can_change_what_others_rely_on():
+    """A metric that writes into what it is shown gets an error, and the run is unharmed."""
+    problem = make_problem(seed=0)
+
+    def rude(table):
+        table[:] = 0
+        return 0.5
+
+    with pytest.raises(MetricError, match="read-only"):
+        fw_eg(problem.train, problem.val, SoftDriver(rude))
+
+    class Rude(GMean):
+        def value(self, confusion):
+            confusion /= confusion.sum(axis=-1, keepdims=True)
+            return GMean.value(self, confusion)
+
+    with pytest.raises(MetricError, match="read-only"):
+        fw_eg(problem.train, problem.val, Rude())
+
+
+def test_a_probe_that_empties_an_entry_leaves_no_negative_share():
+    class Rooted(GMean):
+        def value(self, confusion):
+            assert (confusion >= 0).all()
+            return np.sqrt(confusion).sum(axis=(-1, -2))
+
+    for seed in range(20):
+        problem = make_problem(seed=seed, basis="hard", n_bases=1 + seed % 3, weighted=True)
+        for weighting in ("diagonal", "full"):
+            fw_eg(problem.train, problem.val, Rooted(), radius=1.0, weighting=weighting, max_iter=3)
+
+
 def test_predicting_with_another_shape():
-    rule = PlugIn(weighting=DIAGONAL, alpha=np.ones((2, 2)), n_classes=2)
+    rule = PlugIn(weighting="diagonal", alpha=np.ones((2, 2)), n_classes=2)
     with pytest.raises(ShapeError, match=r"shapes \(n, 2\) and \(n, 2\)"):
-        rule.labels(np.ones((4, 1)), ETA)
+        rule.labels(ETA, np.ones((4, 1)))

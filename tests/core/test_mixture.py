@@ -27,10 +27,10 @@ def rows():
 
 
 def test_distribution_and_labels(mixture, rows):
-    table = mixture.distribution(rows.phi, rows.eta)
+    table = mixture.distribution(rows.eta, rows.phi)
     np.testing.assert_allclose(table.sum(axis=1), 1)
     expected = sum(
-        share * rule.distribution(rows.phi, rows.eta)
+        share * rule.distribution(rows.eta, rows.phi)
         for rule, share in zip(mixture.members, mixture.shares, strict=True)
     )
     np.testing.assert_allclose(table, expected)
@@ -41,13 +41,13 @@ def test_distribution_and_labels(mixture, rows):
 
 def test_sampled_labels_follow_the_distribution(mixture, rows):
     rng = np.random.default_rng(0)
-    draws = np.stack([mixture.sample(rows.phi, rows.eta, rng=rng) for _ in range(4000)])
+    draws = np.stack([mixture.sample(rows.eta, rows.phi, rng=rng) for _ in range(4000)])
     frequencies = np.stack([(draws == label).mean(axis=0) for label in range(3)], axis=1)
-    np.testing.assert_allclose(frequencies, mixture.distribution(rows.phi, rows.eta), atol=0.04)
+    np.testing.assert_allclose(frequencies, mixture.distribution(rows.eta, rows.phi), atol=0.04)
 
 
 def test_the_same_seed_draws_the_same_labels(mixture, rows):
-    one, two = (mixture.sample(rows.phi, rows.eta, rng=np.random.default_rng(3)) for _ in range(2))
+    one, two = (mixture.sample(rows.eta, rows.phi, rng=np.random.default_rng(3)) for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 
@@ -66,7 +66,7 @@ def test_shares(shares):
 def test_saved_and_loaded(mixture, rows, tmp_path):
     mixture.save(tmp_path / "rule.npz")
     loaded = Mixture.load(tmp_path / "rule.npz")
-    np.testing.assert_array_equal(loaded.distribution(rows.phi, rows.eta), mixture.distribution(rows.phi, rows.eta))
+    np.testing.assert_array_equal(loaded.distribution(rows.eta, rows.phi), mixture.distribution(rows.eta, rows.phi))
     loaded.save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "rule.npz").read_bytes()
 

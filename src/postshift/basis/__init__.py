@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from postshift.basis.groups import ConstantBasis, GroupBasis, cover
+from postshift.basis.groups import ConstantBasis, CoverBasis, GroupBasis
 
-__all__ = ["ConstantBasis", "GroupBasis", "cover"]
+__all__ = ["ConstantBasis", "CoverBasis", "GroupBasis"]

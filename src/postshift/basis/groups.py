@@ -59,7 +59,11 @@ class GroupBasis(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Learn the groups that there are."""
-        self.groups_ = np.unique(_values(X))
+        values = _values(X)
+        try:
+            self.groups_ = np.unique(values)
+        except TypeError as error:
+            raise BasisError(f"group values must be of one kind, all strings or all numbers: {error}") from error
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -78,23 +82,52 @@ class GroupBasis(TransformerMixin, BaseEstimator):
         return table
 
 
-def cover(phi: Any) -> FloatArray:
-    """Return basis functions that cover every row: the complement ``max(0, 1 - sum phi)`` is appended if needed.
+class CoverBasis(TransformerMixin, BaseEstimator):
+    """Basis functions with their complement ``1 - sum phi`` appended, so that every row is covered.
+
+    Whether the complement is needed is decided in ``fit``, so that all samples get the same columns; a row that is
+    uncovered although no row in ``fit`` was is an error.
 
     Examples
     --------
-    >>> cover([[1.0], [0.25]])
+    >>> CoverBasis().fit_transform([[1.0], [0.25]])
     array([[1.  , 0.  ],
            [0.25, 0.75]])
     """
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Learn whether some row is not fully covered."""
+        self.appends_ = bool((_rest(X) > 0).any())
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the functions, with the complement as the last column where ``fit`` found it needed."""
+        check_is_fitted(self)
+        table, rest = as_table(X, name="phi"), _rest(X)
+        if self.appends_:
+            return np.column_stack([table, rest])
+        if (table.sum(axis=1) == 0).any():
+            raise BasisError(
+                f"{int((table.sum(axis=1) == 0).sum())} rows have no basis function above 0, and in fit there was none "
+                "such: fit on rows that have them"
+            )
+        return table
+
+
+def _rest(phi: Any) -> FloatArray:
+    """Return what is missing to 1 in every row, 0 where it is rounding."""
     table = as_table(phi, name="phi")
-    rest = np.maximum(0, 1 - table.sum(axis=1))
-    return table if not rest.any() else np.column_stack([table, rest])
+    if not ((table >= 0) & (table <= 1)).all():
+        raise BasisError("phi must hold values in [0, 1]: scale the basis functions first")
+    rest = 1 - table.sum(axis=1)
+    return np.where(rest > 1e-9, rest, 0.0)
 
 
 def _values(X: Any) -> Any:
     """Return one group value per row."""
     values = np.asarray(X)
+    if values.dtype.kind in "OfM" and any(value != value for value in values.ravel()):  # noqa: PLR0124
+        raise BasisError("group values must not be missing (None or NaN): give missing ones a name of their own")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or len(values) == 0:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,16 @@ def write_archive(
 ) -> None:
     """Write header and arrays to ``path`` (npz); an interrupted write leaves the old file as it was."""
     target = Path(path)
-    text = json.dumps({"kind": kind, "format": FORMAT, **header}, sort_keys=True, allow_nan=False)
+    contents = {name: np.asarray(array) for name, array in arrays.items()}
+    whole = {"kind": kind, "format": FORMAT, **header}
+    text = json.dumps({**whole, "digest": _digest(whole, contents)}, sort_keys=True, allow_nan=False)
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, **{"header": np.array(text), **arrays})
+            np.savez(stream, allow_pickle=False, **{"header": np.array(text), **contents})
             stream.flush()
             os.fsync(stream.fileno())
+        Path(draft).chmod(0o666 & ~_umask())  # a temporary file is its owner's alone
         Path(draft).replace(target)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
@@ -41,7 +44,9 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
-    except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:  # whatever a damaged file makes zipfile, numpy or json say
         raise ArchiveError(f"{path} is not a postshift {kind} file, or it was cut short: {error}") from error
     if not isinstance(header, dict) or header.get("kind") != kind:
         raise ArchiveError(f"{path} must hold a postshift {kind}. Got {_kind(header)!r} instead")
@@ -50,7 +55,25 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
             f"{path} has format {header.get('format')!r}; this version of postshift reads format {FORMAT}: "
             "load it with the version that wrote it"
         )
+    if header.pop("digest", None) != _digest(header, arrays):
+        raise ArchiveError(f"{path} was damaged or changed after it was written: its digest does not fit its contents")
     return header, arrays
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """Return a digest by which damage is found."""
+    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}/{array.dtype.str}/{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _umask() -> int:
+    """Return the process's umask, which can only be read by setting it."""
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
 
 
 def _kind(header: Any) -> Any:

@@ -56,6 +56,8 @@ def constrained_probes(train: Statistics, *, min_hit: float, max_leak: float) ->
     anchor = PlugIn(weighting=DIAGONAL, alpha=-_anchor_weights(train), n_classes=train.n_classes)
     hits = labels.single / labels.total
     leaks = train.classifier_sums(anchor, confusions=False).single / labels.total
+    if train.n_bases == 1:
+        leaks = np.zeros_like(leaks)  # a single group is all its probes' own: the anchor is never predicted
     if not hits.all():
         group, label = np.argwhere(hits == 0)[0]
         raise BasisError(

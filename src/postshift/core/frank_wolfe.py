@@ -7,15 +7,14 @@ small arrays: it can be saved after any answer, and a run that is loaded elsewhe
 
 from __future__ import annotations
 
-import hashlib
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_rows
-from postshift.core.archive import read_archive, write_archive
+from postshift._validation import FloatArray, IntArray
 from postshift.core.constrained import ConstrainedProbes, constrained_probes
 from postshift.core.elicitation import Elicitation, ProbePlan, elicit, probe_matrix
 from postshift.core.inquiry import ConfusionInquiry, ConfusionMetric, Inquiry, Standing, ValueInquiry
@@ -24,7 +23,9 @@ from postshift.core.moments import ClassifierSums
 from postshift.core.plugin import PlugIn, inverse_prior, onehot
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult, Iteration, Settings, State
+from postshift.core.runfile import data_digest, read_run, write_run
 from postshift.core.sample import Sample
+from postshift.core.sides import check_sides, check_training_labels, checked_halves, without_evidence
 from postshift.core.statistics import Statistics
 from postshift.core.stepsize import harmonic
 from postshift.core.weighting import weighting_named
@@ -34,11 +35,8 @@ from postshift.exceptions import (
     MetricError,
     NotFinishedError,
     SettingError,
-    ShapeError,
     UnknownQuestionError,
 )
-
-_FLAT = 1e-14  # gains of the metric below this are rounding
 
 
 class FrankWolfe:
@@ -74,16 +72,17 @@ class FrankWolfe:
         halves: tuple[IntArray, IntArray] | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        _check_sides(train, val, start)
-        self._train, self._val, self._kind, self._halves = train, val, kind, halves
+        check_sides(train, val, start)
+        self._train, self._val, self._kind, self._metric = train, val, kind, metric
+        self._halves = None if halves is None else checked_halves(halves, val.n_samples)
         self._weighting = weighting_named(settings.weighting)
         self._labels = train.label_sums()
-        check_rows(self._labels.count, name="training")
+        check_training_labels(self._labels)
+        self._unknown = without_evidence(self._labels, val)
         self.probes = _constrained(train, settings)
         self._plan = _plan(settings)
         self._anchor_sums = None if self.probes is None else self._sums_of(self.probes.anchor)
         self._inquiry = self._make_inquiry(metric)
-        self._metric_name = None if metric is None else metric.name
         self._start = start or Mixture.of([inverse_prior(self._labels.classes, n_bases=val.n_bases)], [1.0])
         self.n_iter = self._affordable()
         self._open: dict[str, tuple[Question, str]] = {}
@@ -102,11 +101,6 @@ class FrankWolfe:
         return len(self.state.known)
 
     @property
-    def done(self) -> bool:
-        """Whether no question is left."""
-        return not self.ask()
-
-    @property
     def state(self) -> State:
         """What the run knows; the first access makes the first pass over the training rows."""
         if self._state is None:
@@ -114,7 +108,7 @@ class FrankWolfe:
                 iteration=0,
                 vertices=(),
                 steps=(),
-                sums=self._sums_of(self._start),
+                sums=self._start_sums,
                 view=None,
                 known={},
                 trace=(),
@@ -138,14 +132,13 @@ class FrankWolfe:
                 f"there is no open question {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
             )
         question, digest = self._open[key]
-        earlier = next(iter(self.state.known.values()), None)
-        known = {**self.state.known, digest: self._inquiry.check(question, answer, earlier=earlier)}
+        known = {**self.state.known, digest: self._inquiry.check(question, answer)}
         self._state = replace(self.state, known=known)
         del self._open[key]
 
     def result(self) -> FitResult:
         """Return the mixture and the trace of a finished run."""
-        if not self.done:
+        if self.ask():
             raise NotFinishedError(
                 f"the run has {len(self._open)} open question(s) in iteration {self.state.iteration} of "
                 f"{self.n_iter}: answer them (ask, tell) before taking the result"
@@ -188,10 +181,10 @@ class FrankWolfe:
         """Return the state after a look: the next vertex mixed in, or the end of the run."""
         view = self._inquiry.view(state.view, answers, step=state.steps[-1] if state.steps else 1.0)
         seen = Iteration(index=state.iteration, value=self._inquiry.value(view), n_questions=len(state.known))
-        if state.iteration == self.n_iter:
+        if state.iteration >= self.n_iter:
             return replace(state, view=view, trace=(*state.trace, seen), status="finished")
         gains = self._inquiry.gains(view)
-        if np.abs(gains).max() * self._plan.reach <= _FLAT:
+        if np.abs(gains).max() <= self._inquiry.rounding(view):
             return replace(state, view=view, trace=(*state.trace, seen), status="flat")
         found = self._elicit(state.sums, gains)
         step = harmonic(state.iteration)
@@ -209,17 +202,23 @@ class FrankWolfe:
         """Solve the equations of differences around the current iterate (Algorithm 1)."""
         anchor = sums if self._anchor_sums is None else self._anchor_sums
         sigma = probe_matrix(self._weighting, labels=self._labels, anchor=anchor)
-        return elicit(sigma, gains, n_bases=self._val.n_bases, rcond=self.settings.rcond, ridge=self.settings.ridge)
+        found = elicit(sigma, gains, n_bases=self._val.n_bases, rcond=self.settings.rcond, ridge=self.settings.ridge)
+        if not self._unknown.any():
+            return found
+        # Nothing was learnt where there are no rows: such a function takes the others' average, not weight 0.
+        mass = np.where(self._unknown, 0, self._labels.single.sum(axis=1))
+        alpha = np.where(self._unknown[:, None], mass @ found.alpha / mass.sum(), found.alpha)
+        return replace(found, alpha=alpha)
 
     # -- what the loop stands on ------------------------------------------------------------------------
 
     def _standing(self) -> Standing:
         """Return h^t and its newest vertex on the validation rows."""
         state, val = self.state, self._val
-        vertex = self._plugin(state.vertices[-1]).labels(val.phi, val.eta) if state.vertices else None
+        vertex = self._plugin(state.vertices[-1]).labels(val.eta, val.phi) if state.vertices else None
         return Standing(
             iteration=state.iteration,
-            last=state.iteration == self.n_iter,
+            last=state.iteration >= self.n_iter,
             distribution=self._distribution(),
             vertex=vertex,
         )
@@ -227,9 +226,9 @@ class FrankWolfe:
     def _distribution(self) -> FloatArray:
         """Return h^t on the validation rows, by the same steps whether computed at once or after loading."""
         state, val = self.state, self._val
-        reached, table = self._on_val or (0, self._start.distribution(val.phi, val.eta))
+        reached, table = self._on_val or (0, self._start.distribution(val.eta, val.phi))
         for alpha, step in zip(state.vertices[reached:], state.steps[reached:], strict=True):
-            labels = self._plugin(alpha).labels(val.phi, val.eta)
+            labels = self._plugin(alpha).labels(val.eta, val.phi)
             table = (1 - step) * table + step * onehot(labels, n_classes=val.n_classes)
         self._on_val = (state.iteration, table)
         return table
@@ -318,72 +317,44 @@ class FrankWolfe:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to one npz file (no pickle); a write that fails leaves an older file as it was."""
-        state, digests = self.state, list(self.state.known)
-        arrays: dict[str, Any] = {
-            "sums_pair": state.sums.pair,
-            "sums_single": state.sums.single,
-            "known": np.array([state.known[digest] for digest in digests]),
-            "vertices": np.array(state.vertices),
-        }
-        if state.view is not None:
-            arrays["view"] = state.view
-        header = {
-            "settings": asdict(self.settings),
-            "data": self._data_digest(),
-            "iteration": state.iteration,
-            "steps": list(state.steps),
-            "status": state.status,
-            "digests": digests,
-            "trace": [asdict(line) for line in state.trace],
-        }
-        write_archive(path, kind="run", header=header, arrays=arrays)
+        write_run(path, settings=self.settings, data=self._data_digest, state=self.state)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], train: Statistics, val: Sample, **given: Any) -> FrankWolfe:
-        """Read a run written by :meth:`save` and go on with it, on the same data.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        train: Statistics,
+        val: Sample,
+        *,
+        kind: Kind,
+        metric: ConfusionMetric | None = None,
+        start: Mixture | None = None,
+        halves: tuple[IntArray, IntArray] | None = None,
+    ) -> FrankWolfe:
+        """Read a run written by :meth:`save` and go on with it, on the data it was begun with.
 
-        ``given`` are the constructor's ``kind``, ``metric``, ``start`` and ``halves``; the settings come from
-        the file.
+        The parameters are the constructor's; the settings come from the file.
         """
-        header, arrays = read_archive(path, kind="run")
-        try:
-            run = cls(train, val, settings=Settings(**header["settings"]), **given)
-            run._check_same(header["data"], path)
-            run._state = State(
-                iteration=header["iteration"],
-                vertices=tuple(arrays["vertices"]),
-                steps=tuple(header["steps"]),
-                sums=ClassifierSums(pair=arrays["sums_pair"], single=arrays["sums_single"]),
-                view=arrays.get("view"),
-                known=dict(zip(header["digests"], run._known(arrays["known"]), strict=True)),
-                trace=tuple(Iteration(**line) for line in header["trace"]),
-                status=header["status"],
+        settings, data, state = read_run(path, kind=kind)
+        run = cls(train, val, kind=kind, metric=metric, settings=settings, start=start, halves=halves)
+        if data != run._data_digest:
+            raise ArchiveError(
+                f"{path} was begun with other data, another kind of question, metric or start: load it with those it "
+                "was begun with"
             )
-        except (KeyError, TypeError) as error:
-            raise ArchiveError(f"{path} lacks a part of a run: {error}") from error
+        run._state = state
         return run
 
-    def _known(self, values: FloatArray) -> list[Any]:
-        """Return saved answers in their proper type."""
-        return list(values) if self._kind == "confusion" else [float(value) for value in values]
+    @cached_property
+    def _start_sums(self) -> ClassifierSums:
+        """The start's sums over the training rows."""
+        return self._sums_of(self._start)
 
-    def _check_same(self, digest: str, path: str | os.PathLike[str]) -> None:
-        """Refuse a saved run that belongs to other data."""
-        if digest != self._data_digest():
-            raise ArchiveError(
-                f"{path} was saved with other data, another metric or another start: load it with the eta, phi and "
-                "labels it was begun with"
-            )
-
+    @cached_property
     def _data_digest(self) -> str:
-        """Return a digest of what the run stands on."""
-        digest = hashlib.blake2b(f"{self._kind}/{self._metric_name}".encode(), digest_size=16)
-        arrays = [self._val.eta, self._val.phi, self._labels.pair, self._labels.single, self._start.shares]
-        arrays += [member.alpha for member in self._start.members]
-        arrays += [] if self._halves is None else [np.asarray(half, dtype=np.float64) for half in self._halves]
-        for array in arrays:
-            digest.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        """A digest of what the run stands on; the start's sums stand for the training rows."""
+        sums = (self._labels.pair, self._start_sums.pair, self._start_sums.single)
+        return data_digest(self._kind, self._metric, self._val, self._start, self._halves, *sums)
 
 
 def _plan(settings: Settings) -> ProbePlan:
@@ -411,17 +382,3 @@ def _with_diagnostics(seen: Iteration, found: Elicitation, step: float) -> Itera
         largest=found.largest,
         residual=found.residual,
     )
-
-
-def _check_sides(train: Statistics, val: Sample, start: Mixture | None) -> None:
-    """Refuse training and validation sides that do not fit each other."""
-    check_rows(val.n_samples, name="validation")
-    sides = {"training rows": (train.n_classes, train.n_bases)}
-    if start is not None:
-        sides["start"] = (start.n_classes, start.n_bases)
-    for name, found in sides.items():
-        if found != (val.n_classes, val.n_bases):
-            raise ShapeError(
-                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the {name} "
-                f"{found[0]} and {found[1]}: both sides need the same model and the same basis"
-            )

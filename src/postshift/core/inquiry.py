@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, read_only
 from postshift.core.draws import Draws, drawn_labels, even_order, shared_draws
 from postshift.core.elicitation import ProbePlan
 from postshift.core.plugin import onehot
@@ -25,12 +25,16 @@ from postshift.core.statistics import Classifier
 from postshift.exceptions import MetricError
 
 Probe = tuple[()] | tuple[int, int]  # no probe: their centre; else basis function and number
+_ROUNDING = 1e-14  # of a metric, relative
 _CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
 
 
 @runtime_checkable
 class ConfusionMetric(Protocol):
-    """A metric psi of the confusion matrix, rows true categories, entries shares of weight."""
+    """A metric psi of the confusion matrix, rows true categories, entries shares of weight.
+
+    A metric whose rows are not the m classes says so by an attribute ``n_categories``.
+    """
 
     @property
     def name(self) -> str:
@@ -71,8 +75,8 @@ class Inquiry(Protocol):
     def questions(self, standing: Standing) -> list[Question]:
         """Return the questions of a look."""
 
-    def check(self, question: Question, answer: Any, *, earlier: Any) -> FloatArray | float:
-        """Return the answer in its proper type, or refuse it; it must be like an ``earlier`` one."""
+    def check(self, question: Question, answer: Any) -> FloatArray | float:
+        """Return the answer in its proper type, or refuse it."""
 
     def view(self, previous: FloatArray | None, answers: Sequence[Any], *, step: float) -> FloatArray:
         """Return what is known of h^t from what was known of h^(t-1) and the new answers."""
@@ -82,6 +86,9 @@ class Inquiry(Protocol):
 
     def gains(self, view: FloatArray) -> FloatArray:
         """Return the gain of every probe (L R,) per unit of reach."""
+
+    def rounding(self, view: FloatArray) -> float:
+        """Return the size of gains that are nothing but rounding."""
 
 
 class ConfusionInquiry:
@@ -103,43 +110,45 @@ class ConfusionInquiry:
         parts: Sequence[IntArray | None],
         anchor: Classifier | None,
     ) -> None:
+        if linearise == "gradient" and not isinstance(metric, DifferentiableMetric):
+            raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
         self._val, self._metric, self._family, self._plan = val, metric, family, plan
         self._linearise, self._parts, self._anchor = linearise, parts, anchor
         self._n_probes = family.n_probes(val.n_classes)
         self._columns = np.column_stack([np.ones(val.n_samples), val.phi])
 
-    def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
-        """One per part, and at the start one more per part for the anchor."""
-        return len(self._parts) * (2 if first and self._anchor is not None else 1)
+    def n_questions(self, *, first: bool, last: bool) -> int:
+        """One per part (of the last iterate: the first part alone), at the start as many for the anchor."""
+        n_parts = 1 if last else len(self._parts)
+        return n_parts * (2 if first and self._anchor is not None else 1)
 
     def questions(self, standing: Standing) -> list[Question]:
         """Ask about the start, later about the newest vertex only."""
         if standing.vertex is None:
             tables = [("the start", standing.distribution)]
             if self._anchor is not None:
-                tables.append(("the anchor", self._anchor.distribution(self._val.phi, self._val.eta)))
+                tables.append(("the anchor", self._anchor.distribution(self._val.eta, self._val.phi)))
         else:
             vertex = onehot(standing.vertex, n_classes=self._val.n_classes)
             tables = [(f"plug-in number {standing.iteration}", vertex)]
         return [
             self._question(f"{standing.iteration}:{place}.{part}", f"confusion matrices of {text}", table, rows)
             for place, (text, table) in enumerate(tables)
-            for part, rows in enumerate(self._parts)
+            for part, rows in enumerate(self._parts[:1] if standing.last else self._parts)
         ]
 
-    def check(self, question: Question, answer: Any, *, earlier: Any) -> FloatArray:
-        """Refuse anything but (1 + L, R, m) finite shares, R as in earlier answers."""
-        n_categories = None if earlier is None else earlier.shape[1]
-        shape = (1 + self._val.n_bases, n_categories, self._val.n_classes)
-        return check_confusions(question, answer, shape=shape)
+    def check(self, question: Question, answer: Any) -> FloatArray:
+        """Refuse anything but (1 + L, R, m) shares."""
+        n_categories = getattr(self._metric, "n_categories", self._val.n_classes)
+        return check_confusions(question, answer, shape=(1 + self._val.n_bases, n_categories, self._val.n_classes))
 
     def view(self, previous: FloatArray | None, answers: Sequence[Any], *, step: float) -> FloatArray:
         """Mix the new vertex's matrices in; the anchor's stay."""
-        found = np.stack(answers).reshape(-1, len(self._parts), *answers[0].shape)
         if previous is None:
-            return found
+            return np.stack(answers).reshape(-1, len(self._parts), *answers[0].shape)
         mixed = previous.copy()
-        mixed[0] = (1 - step) * previous[0] + step * found[0]
+        for part, found in enumerate(answers):
+            mixed[0, part] = (1 - step) * previous[0, part] + step * found
         return mixed
 
     def value(self, view: FloatArray) -> float:
@@ -153,9 +162,14 @@ class ConfusionInquiry:
             gains = self._slopes(self._gradient(view[0, -1, 0]), anchor)
         else:
             centre = (1 - self._plan.share) * base[0] + self._plan.share * anchor[0]
-            chunks = [self._psi(centre + self._plan.reach * moved) for moved in self._moves(anchor)]
+            # Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
+            chunks = [self._psi(np.maximum(centre + self._plan.reach * moved, 0)) for moved in self._moves(anchor)]
             gains = (np.concatenate(chunks, axis=1) - self._psi(centre)) / self._plan.reach
         return gains.reshape(-1)
+
+    def rounding(self, view: FloatArray) -> float:
+        """Return what differences of psi lose; a gradient is no difference."""
+        return 0.0 if self._linearise == "gradient" else _ROUNDING * abs(self.value(view)) / self._plan.reach
 
     def _moves(self, anchor: FloatArray) -> Iterator[FloatArray]:
         """Yield the displacements of the confusion matrix per unit of reach, (L, some probes, R, m)."""
@@ -171,14 +185,13 @@ class ConfusionInquiry:
 
     def _psi(self, confusion: FloatArray) -> FloatArray:
         """Return the metric of a stack of matrices, its failures mapped to ours."""
-        return _guarded(lambda: self._metric.value(confusion), self._metric, "value", confusion.shape[:-2])
+        shown = read_only(confusion)
+        return _guarded(lambda: self._metric.value(shown), self._metric, "value", confusion.shape[:-2])
 
     def _gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the metric's gradient, its failures mapped to ours."""
-        metric = self._metric
-        if not isinstance(metric, DifferentiableMetric):
-            raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
-        return _guarded(lambda: metric.gradient(confusion), metric, "gradient", confusion.shape)
+        metric, shown = cast("DifferentiableMetric", self._metric), read_only(confusion)
+        return _guarded(lambda: metric.gradient(shown), metric, "gradient", confusion.shape)
 
     def _question(self, key: str, text: str, table: FloatArray, rows: IntArray | None) -> Question:
         """Return a question about one table on some rows."""
@@ -187,8 +200,9 @@ class ConfusionInquiry:
             key=key,
             kind="confusion",
             text=text,
+            n_rows=self._val.n_samples,
             rows=rows,
-            columns=self._columns[every],
+            columns=read_only(self._columns[every]),
             _predict=lambda: table[every],
         )
 
@@ -210,7 +224,7 @@ class ValueInquiry:
         self._val, self._kind, self._family, self._plan = val, kind, family, plan
         self._rows, self._seed = rows, seed
         self._n_probes = family.n_probes(val.n_classes)
-        self._anchor = None if anchor is None else anchor.distribution(val.phi, val.eta)
+        self._anchor = None if anchor is None else anchor.distribution(val.eta, val.phi)
         self._n_before = 1 if anchor is None else 2  # the iterate and, where it is another, the centre
         self._ranks = even_order(val.eta)
 
@@ -221,21 +235,21 @@ class ValueInquiry:
     def questions(self, standing: Standing) -> list[Question]:
         """Ask for the value of the iterate and of every probe."""
         table, t = standing.distribution, standing.iteration
-        predict = self._soft if self._kind == "soft" else self._hard(t)
-        asked = [self._question(f"{t}:base", f"the value of iterate {t}", partial(predict, table, None))]
+        predict = partial(self._soft, table) if self._kind == "soft" else self._hard(table, t)
+        asked = [self._question(f"{t}:base", f"the value of iterate {t}", partial(predict, None))]
         if standing.last:
             return asked
         if self._anchor is not None:
-            asked.append(self._question(f"{t}:centre", f"the centre of the probes {t}", partial(predict, table, ())))
+            asked.append(self._question(f"{t}:centre", f"the centre of the probes {t}", partial(predict, ())))
         for basis in range(self._val.n_bases):
             for probe in range(self._n_probes):
                 move = self._family.describe(probe, n_classes=self._val.n_classes)
                 text = f"the value of iterate {t} with {move} in basis function {basis}"
                 key = f"{t}:{basis}.{probe}"
-                asked.append(self._question(key, text, partial(predict, table, (basis, probe))))
+                asked.append(self._question(key, text, partial(predict, (basis, probe))))
         return asked
 
-    def check(self, question: Question, answer: Any, *, earlier: Any) -> float:  # noqa: ARG002
+    def check(self, question: Question, answer: Any) -> float:
         """Refuse anything but one finite number."""
         return check_number(question, answer)
 
@@ -251,6 +265,10 @@ class ValueInquiry:
         """Return each probe's value less that of their centre."""
         return np.asarray((view[self._n_before :] - view[self._n_before - 1]) / self._plan.reach)
 
+    def rounding(self, view: FloatArray) -> float:
+        """Return what differences of the values lose."""
+        return _ROUNDING * float(np.abs(view).max()) / self._plan.reach
+
     def _soft(self, table: FloatArray, probe: Probe | None) -> FloatArray:
         """Return the distribution of the iterate (None), of the centre (no probe) or of a probe."""
         if probe is None:
@@ -262,14 +280,13 @@ class ValueInquiry:
             moved = around + self._plan.radius * self._val.phi[:, [basis]] * direction
         return np.asarray((1 - self._plan.share) * table + self._plan.share * moved)
 
-    def _hard(self, iteration: int) -> Callable[[FloatArray, Probe | None], IntArray]:
-        """Return the function that draws labels with this iteration's draws."""
+    def _hard(self, table: FloatArray, iteration: int) -> Callable[[Probe | None], IntArray]:
+        """Return the function that gives labels of the iterate and its probes, with this iteration's draws."""
         draws = shared_draws(self._ranks, seed=self._seed, iteration=iteration)
-        return partial(self._drawn, draws)
+        return partial(self._moved, draws, drawn_labels(table, draws.take))
 
-    def _drawn(self, draws: Draws, table: FloatArray, probe: Probe | None) -> IntArray:
+    def _moved(self, draws: Draws, labels: IntArray, probe: Probe | None) -> IntArray:
         """Return labels of the iterate, the centre or a probe; all take the same draws row by row."""
-        labels = drawn_labels(table, draws.take)
         if probe is None:
             return labels
         around = moved = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
@@ -283,7 +300,14 @@ class ValueInquiry:
     def _question(self, key: str, text: str, predict: Callable[[], Any]) -> Question:
         """Return a question about one classifier, on the rows that are asked about."""
         rows = slice(None) if self._rows is None else self._rows
-        return Question(key=key, kind=self._kind, text=text, rows=self._rows, _predict=lambda: predict()[rows])
+        return Question(
+            key=key,
+            kind=self._kind,
+            text=text,
+            n_rows=self._val.n_samples,
+            rows=self._rows,
+            _predict=lambda: predict()[rows],
+        )
 
 
 def _guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:

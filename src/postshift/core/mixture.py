@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_eta, check_phi
+from postshift._validation import FloatArray, IntArray, as_numbers, check_eta, check_phi
 from postshift.core.archive import read_archive, write_archive
 from postshift.core.plugin import PlugIn
 from postshift.core.weighting import weighting_named
-from postshift.exceptions import ArchiveError, PostshiftError, SettingError
+from postshift.exceptions import ArchiveError, SettingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,14 +21,13 @@ class Mixture:
 
     Examples
     --------
-    >>> from postshift.core.weighting import DIAGONAL
-    >>> rules = [PlugIn(weighting=DIAGONAL, alpha=np.array([w]), n_classes=2) for w in ([1.0, 1], [1.0, 4])]
+    >>> rules = [PlugIn(weighting="diagonal", alpha=[w], n_classes=2) for w in ([1.0, 1], [1.0, 4])]
     >>> mixture = Mixture.of(rules, [0.75, 0.25])
-    >>> phi, eta = np.ones((2, 1)), np.array([[0.9, 0.1], [0.7, 0.3]])
-    >>> mixture.distribution(phi, eta)
+    >>> eta, phi = np.array([[0.9, 0.1], [0.7, 0.3]]), np.ones((2, 1))
+    >>> mixture.distribution(eta, phi)
     array([[1.  , 0.  ],
            [0.75, 0.25]])
-    >>> mixture.labels(phi, eta)
+    >>> mixture.labels(eta, phi)
     array([0, 0])
     """
 
@@ -38,8 +37,8 @@ class Mixture:
     @classmethod
     def of(cls, members: list[PlugIn] | tuple[PlugIn, ...], shares: Any) -> Mixture:
         """Return the mixture with members of equal coefficients merged and members without a share dropped."""
-        values = np.asarray(shares, dtype=np.float64)
-        if values.shape != (len(members),) or not (values >= 0).all() or abs(values.sum() - 1) > 1e-9:
+        values = as_numbers(shares, name="shares")
+        if not members or values.shape != (len(members),) or not (values >= 0).all() or abs(values.sum() - 1) > 1e-9:
             raise SettingError(
                 f"shares must be {len(members)} numbers >= 0 that sum to 1, one per member. Got {shares!r} instead"
             )
@@ -60,25 +59,25 @@ class Mixture:
         """Number of basis functions L."""
         return self.members[0].n_bases
 
-    def distribution(self, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the randomised classifier: a class distribution (n, m) per row."""
         rows = np.arange(len(eta))
         table = np.zeros((len(eta), self.n_classes))
         for member, share in zip(self.members, self.shares, strict=True):
-            table[rows, member.labels(phi, eta)] += share
+            table[rows, member.labels(eta, phi)] += share
         return table
 
-    def labels(self, phi: FloatArray, eta: FloatArray) -> IntArray:
+    def labels(self, eta: FloatArray, phi: FloatArray) -> IntArray:
         """Return deterministic labels: the likeliest class of the distribution, the first one at a tie."""
-        return np.asarray(np.argmax(self.distribution(phi, eta), axis=1))
+        return np.asarray(np.argmax(self.distribution(eta, phi), axis=1))
 
-    def sample(self, phi: FloatArray, eta: FloatArray, *, rng: np.random.Generator) -> IntArray:
+    def sample(self, eta: FloatArray, phi: FloatArray, *, rng: np.random.Generator) -> IntArray:
         """Return labels drawn row by row: first the member, then its label."""
         drawn = rng.choice(len(self.members), size=len(eta), p=self.shares / self.shares.sum())
         labels = np.empty(len(eta), dtype=np.intp)
         for index, member in enumerate(self.members):
             rows = drawn == index
-            labels[rows] = member.labels(phi[rows], eta[rows])
+            labels[rows] = member.labels(eta[rows], phi[rows])
         return labels
 
     def predict(self, eta: Any, phi: Any = None) -> IntArray:
@@ -108,11 +107,11 @@ class Mixture:
                 PlugIn(weighting=weighting_named(name), alpha=arrays[f"alpha_{t}"], n_classes=header["n_classes"])
                 for t, name in enumerate(header["weightings"])
             )
-            return cls(members=members, shares=arrays["shares"])
-        except (KeyError, TypeError, PostshiftError) as error:
+            return cls.of(members, arrays["shares"])
+        except (KeyError, TypeError, ValueError) as error:
             raise ArchiveError(f"{path} lacks a part of a mixture: {error}") from error
 
     def _checked(self, eta: Any, phi: Any) -> tuple[FloatArray, FloatArray]:
-        """Return phi and eta of user input, validated."""
+        """Return eta and phi of user input, validated."""
         table = check_eta(eta)
-        return check_phi(phi, n_rows=len(table)), table
+        return table, check_phi(phi, n_rows=len(table))

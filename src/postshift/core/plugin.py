@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
-from postshift.core.weighting import DIAGONAL, Weighting
+from postshift._validation import FloatArray, IntArray, as_table, check_count, read_only
+from postshift.core.weighting import DIAGONAL, Weighting, weighting_named
 from postshift.exceptions import ShapeError
 
 
@@ -17,17 +17,17 @@ class PlugIn:
 
     Parameters
     ----------
-    weighting : Weighting
-        Which entries the coefficients weigh.
+    weighting : Weighting or str
+        Which entries the coefficients weigh: ``"diagonal"``, ``"columns"`` or ``"full"``.
     alpha : array of shape (L, P)
-        The coefficients, P per basis function.
+        The coefficients, P per basis function, finite.
     n_classes : int
         Number of classes m.
 
     Examples
     --------
-    >>> rule = PlugIn(weighting=DIAGONAL, alpha=np.array([[1.0, 4.0]]), n_classes=2)
-    >>> rule.labels(np.ones((2, 1)), np.array([[0.9, 0.1], [0.7, 0.3]]))
+    >>> rule = PlugIn(weighting="diagonal", alpha=[[1.0, 4.0]], n_classes=2)
+    >>> rule.labels(np.array([[0.9, 0.1], [0.7, 0.3]]), np.ones((2, 1)))
     array([0, 1])
     """
 
@@ -35,27 +35,40 @@ class PlugIn:
     alpha: FloatArray
     n_classes: int
 
+    def __post_init__(self) -> None:
+        """Refuse coefficients that cannot be a rule."""
+        weighting = weighting_named(self.weighting) if isinstance(self.weighting, str) else self.weighting
+        alpha = as_table(self.alpha, name="alpha")
+        n_terms = weighting.n_terms(check_count(self.n_classes, name="n_classes", low=2))
+        if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not np.isfinite(alpha).all():
+            raise ShapeError(
+                f"alpha must hold finite numbers of shape (n_bases, {n_terms}) for weighting {weighting.name!r} and "
+                f"{self.n_classes} classes. Got shape {alpha.shape}"
+            )
+        object.__setattr__(self, "weighting", weighting)
+        object.__setattr__(self, "alpha", read_only(alpha))
+
     @property
     def n_bases(self) -> int:
         """Number of basis functions L."""
         return int(self.alpha.shape[0])
 
-    def scores(self, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def scores(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the post-shifted scores (n, m)."""
         if phi.shape[1] != self.n_bases or eta.shape[1] != self.n_classes or len(phi) != len(eta):
             raise ShapeError(
-                f"phi and eta must have shapes (n, {self.n_bases}) and (n, {self.n_classes}), as in the fit. "
-                f"Got {phi.shape} and {eta.shape} instead"
+                f"eta and phi must have shapes (n, {self.n_classes}) and (n, {self.n_bases}), as in the fit. "
+                f"Got {eta.shape} and {phi.shape} instead"
             )
-        return self.weighting.scores(self.alpha, phi, eta)
+        return self.weighting.scores(self.alpha, eta, phi)
 
-    def labels(self, phi: FloatArray, eta: FloatArray) -> IntArray:
+    def labels(self, eta: FloatArray, phi: FloatArray) -> IntArray:
         """Return the predicted class of every row."""
-        return np.asarray(np.argmax(self.scores(phi, eta), axis=1))
+        return np.asarray(np.argmax(self.scores(eta, phi), axis=1))
 
-    def distribution(self, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the predictions one-hot (n, m)."""
-        return onehot(self.labels(phi, eta), n_classes=self.n_classes)
+        return onehot(self.labels(eta, phi), n_classes=self.n_classes)
 
     def weight_matrices(self) -> FloatArray:
         """Return the weights on (true, predicted) confusion entries, per basis function: (L, m, m)."""
@@ -73,6 +86,11 @@ def inverse_prior(prior: FloatArray, *, n_bases: int) -> PlugIn:
     """Return ``argmax_i eta_i / prior_i``: the start that maximises the sum of the recalls.
 
     A class without training rows gets the weight of the rarest class that has some.
+
+    Examples
+    --------
+    >>> inverse_prior(np.array([0.8, 0.2]), n_bases=1).alpha
+    array([[1.25, 5.  ]])
     """
     floor = prior[prior > 0].min()
     weights = 1 / np.maximum(prior, floor)

@@ -12,7 +12,8 @@ soft         distributions (n, m)           the value of this randomised classif
 hard         labels (n,)                    the value of these labels, a number
 ===========  =============================  ========================================================
 
-The R categories of a row are its true classes (R = m), or its (group, class) pairs for group-wise metrics.
+The R categories of a row are its true classes (R = m) unless the metric says otherwise (``n_categories``): then
+they may be the (group, class) pairs of a group-wise metric. What is shown is read-only.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, read_only
 from postshift.exceptions import AnswerError
 
 Kind = Literal["confusion", "soft", "hard"]
+_SHARE_TOLERANCE = 1e-6
 _DECIMALS = 12  # tables that agree to this many decimals are the same question
 
 
@@ -43,6 +45,8 @@ class Question:
         What is shown, and what is to be answered.
     text : str
         The question in words.
+    n_rows : int
+        Number of validation rows of the whole sample.
     rows : array of int, optional
         The validation rows it is about; None for all.
     columns : array of shape (n, 1 + L), optional
@@ -52,14 +56,15 @@ class Question:
     key: str
     kind: Kind
     text: str
+    n_rows: int
     rows: IntArray | None
     columns: FloatArray | None = None
     _predict: Callable[[], Any] = field(repr=False)
 
     @property
     def predictions(self) -> Any:
-        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed when asked for."""
-        return self._predict()
+        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed when asked for, read-only."""
+        return read_only(self._predict())
 
     def fingerprint(self) -> str:
         """Return a digest of what is shown: equal digests are the same question."""
@@ -115,30 +120,39 @@ def converse(run: Conversation, driver: Driver, *, on_answer: Callable[[Question
 
 def check_number(question: Question, answer: Any) -> float:
     """Return the answer as a float, refused unless it is one finite number."""
-    value = np.asarray(answer if answer is not None else np.nan)
-    if value.ndim != 0 or value.dtype.kind not in "iuf" or not np.isfinite(value):
+    value = _numbers(answer)
+    if value is None or value.ndim != 0 or not np.isfinite(value):
         raise AnswerError(_refusal(question, answer, "one finite number"))
     return float(value)
 
 
-def check_confusions(question: Question, answer: Any, *, shape: tuple[int, int | None, int]) -> FloatArray:
-    """Return the answer as an array (1 + L, R, m) of shares, refused where it cannot be one.
+def check_confusions(question: Question, answer: Any, *, shape: tuple[int, int, int]) -> FloatArray:
+    """Return a copy of the answer (1 + L, R, m), refused where it cannot be shares of weight.
 
-    ``shape`` is what is expected; R may be None where no earlier answer has told it.
+    The first matrix belongs to all rows and sums to 1; the others are parts of it, for phi is in [0, 1].
     """
-    wanted = f"({shape[0]}, {shape[1] or 'categories'}, {shape[2]})"
-    expected = f"an array of shape {wanted} of finite shares >= 0"
-    try:
-        table = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise AnswerError(_refusal(question, answer, expected)) from error
-    fits = table.ndim == len(shape) and all(
-        size in (None, found) for size, found in zip(shape, table.shape, strict=True)
-    )
-    if not fits or not np.isfinite(table).all() or (table < 0).any():
-        shown = f"shape {table.shape}" if not fits else "NaN, infinite or negative shares"
+    expected = f"an array of shape {shape} of shares of weight, the first matrix summing to 1, the others parts of it"
+    table = _numbers(answer)
+    if table is None or table.shape != shape:
+        shown = answer if table is None else f"shape {table.shape}"
         raise AnswerError(_refusal(question, shown, expected))
-    return table
+    if not np.isfinite(table).all() or (table < 0).any():
+        raise AnswerError(_refusal(question, "NaN, infinite or negative shares", expected))
+    total = float(table[0].sum())
+    if abs(total - 1) > _SHARE_TOLERANCE:
+        raise AnswerError(_refusal(question, f"a first matrix that sums to {total:g}", expected))
+    if (table > table[0] + _SHARE_TOLERANCE).any():
+        raise AnswerError(_refusal(question, "entries above those of the first matrix", expected))
+    return np.array(table)
+
+
+def _numbers(answer: Any) -> FloatArray | None:
+    """Return an answer as floats, or None where it holds anything but real numbers (True is none)."""
+    try:
+        array = np.asarray(answer)
+    except ValueError:
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 
 def _refusal(question: Question, answer: Any, expected: str) -> str:

@@ -56,14 +56,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values outside their ranges."""
-        check_in_range(self.radius, name="radius", low=0, high=1, open_low=True)
-        check_in_range(self.rcond, name="rcond", low=0, high=1)
-        check_in_range(self.ridge, name="ridge", low=0, high=np.inf)
-        check_count(self.max_iter, name="max_iter", low=1)
-        check_count(self.random_state, name="random_state", low=0)
-        weighting_named(self.weighting)
+        checked: dict[str, Any] = {
+            "radius": check_in_range(self.radius, name="radius", low=0, high=1, open_low=True),
+            "rcond": check_in_range(self.rcond, name="rcond", low=0, high=1, open_high=True),
+            "ridge": check_in_range(self.ridge, name="ridge", low=0, high=np.inf, open_high=True),
+            "max_iter": check_count(self.max_iter, name="max_iter", low=1),
+            "random_state": check_count(self.random_state, name="random_state", low=0),
+        }
         if self.budget is not None:
-            check_count(self.budget, name="budget", low=1)
+            checked["budget"] = check_count(self.budget, name="budget", low=1)
+        for name in ("min_hit", "max_leak"):
+            if getattr(self, name) is not None:
+                checked[name] = check_in_range(getattr(self, name), name=name, low=0, high=1, open_low=True)
+        for name, value in checked.items():  # plain numbers, whatever they were given as
+            object.__setattr__(self, name, value)
+        weighting_named(self.weighting)
         if self.linearise not in ("probes", "gradient"):
             raise SettingError(f"linearise must be 'probes' or 'gradient'. Got {self.linearise!r} instead")
         if (self.min_hit is None) != (self.max_leak is None):
@@ -122,5 +129,5 @@ class FitResult:
 
     @property
     def value(self) -> float:
-        """The metric of the resulting mixture on the validation rows, as last told."""
+        """The metric of the resulting mixture, on the validation rows that served the elicitation."""
         return self.trace[self.iterate].value

@@ -20,7 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_eta, check_labels, check_phi, check_weights
+from postshift._validation import (
+    FloatArray,
+    IntArray,
+    check_eta,
+    check_labels,
+    check_phi,
+    check_weights,
+    read_only,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +64,12 @@ class Sample:
         """
         table = check_eta(eta)
         n_rows, n_classes = table.shape
+        found = check_weights(weights, n_rows=n_rows)
         return cls(
-            eta=table,
-            phi=check_phi(phi, n_rows=n_rows),
-            labels=None if labels is None else check_labels(labels, n_rows=n_rows, n_classes=n_classes),
-            weights=check_weights(weights, n_rows=n_rows),
+            eta=read_only(table),
+            phi=read_only(check_phi(phi, n_rows=n_rows)),
+            labels=None if labels is None else read_only(check_labels(labels, n_rows=n_rows, n_classes=n_classes)),
+            weights=None if found is None else read_only(found),
         )
 
     @property

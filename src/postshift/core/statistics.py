@@ -11,7 +11,7 @@ from postshift.core.moments import ClassifierSums, LabelSums, PairHits
 class Classifier(Protocol):
     """Anything that turns basis functions and probabilities into class distributions."""
 
-    def distribution(self, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return a class distribution (n, m) for every row."""
 
 

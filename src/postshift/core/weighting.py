@@ -34,13 +34,10 @@ class Weighting(Protocol):
     def n_terms(self, n_classes: int) -> int:
         """Return P, the coefficients per basis function."""
 
-    def features(self, single: FloatArray) -> FloatArray:
-        """Return the weighed entries (L, P) of the single sums b (L, m) or f (L, m, m)."""
-
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
         """Return the weighed entries of every displacement ``phi_l M_r h``: shape (L, R, L, P)."""
 
-    def scores(self, alpha: FloatArray, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the plug-in scores (n, m) whose argmax is the plug-in classifier."""
 
     def weight_matrices(self, alpha: FloatArray, n_classes: int) -> FloatArray:
@@ -57,9 +54,6 @@ class _Diagonal:
     def n_terms(self, n_classes: int) -> int:
         return n_classes
 
-    def features(self, single: FloatArray) -> FloatArray:
-        return single
-
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
         # Eq. (10) with the probes of Eq. (12), less the base's own row: A[l,k,j] [i=j] - B[l,k,j].
         n_bases, _, n_classes = sums.pair.shape
@@ -68,7 +62,7 @@ class _Diagonal:
         rows[:, same, :, same] += np.moveaxis(labels.pair, 2, 0)
         return rows.reshape(n_bases, n_classes, n_bases, n_classes)
 
-    def scores(self, alpha: FloatArray, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
         return (phi @ alpha) * eta
 
     def weight_matrices(self, alpha: FloatArray, n_classes: int) -> FloatArray:
@@ -85,11 +79,8 @@ class _Columns:
     def n_terms(self, n_classes: int) -> int:
         return 2 * n_classes
 
-    def features(self, single: FloatArray) -> FloatArray:
-        return np.concatenate([np.einsum("lii->li", single), single.sum(axis=1)], axis=1)
-
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
-        # Closed forms of features(displace(F)); the explicit tensor would hold R L^2 m^2 numbers.
+        # Closed forms of what displace(F) does to the weighed entries; the tensor itself would hold R L^2 m^2 numbers.
         n_classes = labels.single.shape[1]
         hits, rates = np.einsum("lkii->lki", sums.pair), sums.pair.sum(axis=2)
         mass, same = sums.pair.sum(axis=3), np.arange(n_classes)
@@ -103,7 +94,7 @@ class _Columns:
         leave[:, same, :, same + n_classes] = -np.moveaxis(rates, 2, 0)
         return np.concatenate([fixed, leave], axis=1)
 
-    def scores(self, alpha: FloatArray, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
         n_classes = eta.shape[1]
         return (phi @ alpha[:, :n_classes]) * eta + phi @ alpha[:, n_classes:]
 
@@ -122,16 +113,13 @@ class _Full:
     def n_terms(self, n_classes: int) -> int:
         return n_classes**2
 
-    def features(self, single: FloatArray) -> FloatArray:
-        return single.reshape(len(single), -1)
-
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
         n_bases, n_classes = labels.single.shape
         every = np.arange(self.probes.n_probes(n_classes))
         moved = self.probes.displace(sums.pair, every)  # (r, l, k, i, j)
         return np.swapaxes(moved, 0, 1).reshape(n_bases, len(every), n_bases, n_classes**2)
 
-    def scores(self, alpha: FloatArray, phi: FloatArray, eta: FloatArray) -> FloatArray:
+    def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
         n_classes = eta.shape[1]
         scores = np.zeros_like(eta)
         for basis, weights in enumerate(alpha):
@@ -156,7 +144,7 @@ def weighting_named(name: str) -> Weighting:
     >>> weighting_named("columns").n_terms(10)
     20
     """
-    if name not in _BY_NAME:
+    if not isinstance(name, str) or name not in _BY_NAME:
         raise SettingError(f"weighting must be one of {sorted(_BY_NAME)}. Got {name!r} instead")
     return _BY_NAME[name]
 

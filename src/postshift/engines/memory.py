@@ -61,7 +61,7 @@ class MemoryEngine:
         """Return F, f of the classifier, or B, b where ``confusions`` is false."""
         summed = confusion_sums if confusions else hit_sums
         blocks = self._sample.blocks(self._block_rows)
-        return reduce(add, (summed(block, classifier.distribution(block.phi, block.eta)) for block in blocks))
+        return reduce(add, (summed(block, classifier.distribution(block.eta, block.phi)) for block in blocks))
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""

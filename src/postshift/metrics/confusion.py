@@ -126,6 +126,10 @@ class ExpectedReward:
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the expected reward of each matrix."""
+        if confusion.shape[-2:] != self.reward.shape:
+            raise ShapeError(
+                f"the reward matrix has shape {self.reward.shape}, the problem {confusion.shape[-1]} classes"
+            )
         return np.asarray(np.einsum("...ij,ij->...", confusion, self.reward))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:  # noqa: ARG002

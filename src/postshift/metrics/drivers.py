@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_labels, check_weights
+from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
 from postshift.core.inquiry import ConfusionMetric
 from postshift.core.moments import weighted_confusions
 from postshift.core.questions import Kind, Question
-from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning
+from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning, ShapeError
 
 
 class ConfusionDriver:
@@ -37,24 +37,49 @@ class ConfusionDriver:
     def __init__(
         self, labels: Any, *, n_classes: int, weights: Any = None, metric: ConfusionMetric | None = None
     ) -> None:
-        n_rows = len(np.atleast_1d(np.asarray(labels)))
+        self._n_classes = check_count(n_classes, name="n_classes", low=2)
+        n_rows = np.size(labels)
+        check_rows(n_rows, name="validation")
         self._labels = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
         given = check_weights(weights, n_rows=n_rows, name="validation weights")
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
-        self._n_classes = n_classes
-        _check_classes(self._labels, self._weights, n_classes, metric)
+        self._metric = metric
+        if missing := self._missing(slice(None)):
+            warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
 
     def answer(self, question: Question) -> FloatArray:
         """Return the matrices (1 + L, m, m) of what is shown."""
         rows: Any = slice(None) if question.rows is None else question.rows
-        weights, columns = self._weights[rows], question.columns
+        columns, shown = question.columns, question.predictions
         if columns is None:
             raise MetricError(f"question {question.key!r} has no columns: this driver serves kind 'confusion' only")
-        total = weights.sum()
-        if total <= 0:
+        if question.n_rows != len(self._labels) or shown.shape[1] != self._n_classes:
+            raise ShapeError(
+                f"question {question.key!r} is about {question.n_rows} validation rows and {shown.shape[1]} classes; "
+                f"this driver holds the labels of {len(self._labels)} rows and {self._n_classes} classes"
+            )
+        weights, labels = self._weights[rows], self._labels[rows]
+        if question.rows is not None:
+            self._missing(rows)
+        if not weights.any():
             raise MetricError(f"question {question.key!r} is about rows that all have weight 0")
-        shares = columns * (weights / total)[:, None]
-        return weighted_confusions(shares, self._labels[rows], question.predictions, n_categories=self._n_classes)
+        shares = columns * (weights / weights.sum())[:, None]
+        return weighted_confusions(shares, labels, shown, n_categories=self._n_classes)
+
+    def _missing(self, rows: Any) -> str:
+        """Say which classes have none of these rows; an error where the metric needs their recall."""
+        counts = np.bincount(self._labels[rows], weights=self._weights[rows], minlength=self._n_classes)
+        missing = np.flatnonzero(counts == 0).tolist()
+        if not missing:
+            return ""
+        n_rows = len(self._labels[rows])
+        what = f"no validation row of class {missing if len(missing) > 1 else missing[0]} among {n_rows}"
+        if self._metric is not None and getattr(self._metric, "needs_every_class", False):
+            raise MissingClassError(
+                f"{what}, and metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "
+                "is defined without it"
+            )
+        return what
 
 
 class SoftDriver:
@@ -116,18 +141,3 @@ def _call(function: Callable[[Any], Any], question: Question) -> Any:
         raise MetricError(
             f"the metric raised {type(error).__name__} at question {question.key!r} ({question.text}): {error}"
         ) from error
-
-
-def _check_classes(labels: IntArray, weights: FloatArray, n_classes: int, metric: ConfusionMetric | None) -> None:
-    """Refuse, or warn of, classes without validation rows."""
-    counts = np.bincount(labels, weights=weights, minlength=n_classes)
-    missing = np.flatnonzero(counts == 0).tolist()
-    if not missing:
-        return
-    what = f"no validation row of class {missing if len(missing) > 1 else missing[0]} among {len(labels)}"
-    if metric is not None and getattr(metric, "needs_every_class", False):
-        raise MissingClassError(
-            f"{what}, and metric {metric.name!r} needs its recall: add rows of it, or choose a metric that is "
-            "defined without it"
-        )
-    warnings.warn(f"{what}: its weight cannot be learnt", MissingClassWarning, stacklevel=3)

@@ -14,7 +14,7 @@ from postshift.core.records import FitResult, Settings
 from postshift.core.sample import Sample
 from postshift.core.statistics import Statistics
 from postshift.engines.memory import MemoryEngine
-from postshift.exceptions import LabelError, MetricError
+from postshift.exceptions import LabelError, MetricError, SettingError
 from postshift.metrics.drivers import ConfusionDriver
 
 
@@ -23,6 +23,7 @@ def fw_eg(
     val: Sample,
     metric: ConfusionMetric | Driver,
     *,
+    driver: Driver | None = None,
     start: Mixture | None = None,
     halves: tuple[IntArray, IntArray] | None = None,
     on_answer: Callable[[Question, Any], None] | None = None,
@@ -37,7 +38,10 @@ def fw_eg(
     val : Sample
         Validation rows; with labels where ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Driver
-        What to maximise: psi(C), or a driver that answers questions about predictions.
+        What to maximise: psi(C), or a driver that answers questions about predictions. A driver owns labels and
+        weights; those of ``val`` are for psi(C) alone.
+    driver : Driver, optional
+        With a psi(C): who answers with confusion matrices, where the labels are not in ``val``.
     start : Mixture, optional
         The first iterate; by default the inverse-prior plug-in.
     halves : pair of row arrays, optional
@@ -67,12 +71,12 @@ def fw_eg(
     """
     engine = MemoryEngine(train) if isinstance(train, Sample) else train
     psi = metric if isinstance(metric, ConfusionMetric) else None
-    driver = _driver(metric, val)
-    if halves is not None and not driver.takes_subsets:
+    asked = _driver(metric, driver, val)
+    if halves is not None and not asked.takes_subsets:
         raise MetricError("this driver serves all validation rows or none, so they cannot be split in halves")
     chosen = Settings(**{"weighting": "diagonal" if psi is None else psi.weighting, **settings})
-    run = FrankWolfe(engine, val, kind=driver.kind, metric=psi, settings=chosen, start=start, halves=halves)
-    converse(run, driver, on_answer=on_answer)
+    run = FrankWolfe(engine, val, kind=asked.kind, metric=psi, settings=chosen, start=start, halves=halves)
+    converse(run, asked, on_answer=on_answer)
     return run.result()
 
 
@@ -81,13 +85,27 @@ def pi_ew(train: Sample | Statistics, val: Sample, metric: ConfusionMetric | Dri
 
     It is the first iteration of :func:`fw_eg`, whose parameters it takes: the first step has size 1.
     """
-    return fw_eg(train, val, metric, **{**options, "max_iter": 1})
+    if "max_iter" in options:
+        raise SettingError("pi_ew makes one iteration and takes no max_iter: use fw_eg")
+    return fw_eg(train, val, metric, **options, max_iter=1)
 
 
-def _driver(metric: ConfusionMetric | Driver, val: Sample) -> Driver:
+def _driver(metric: ConfusionMetric | Driver, driver: Driver | None, val: Sample) -> Driver:
     """Return who answers: the driver given, or one made of the validation labels."""
-    if not isinstance(metric, ConfusionMetric):
-        return metric
+    if isinstance(metric, ConfusionMetric):
+        return driver or _label_driver(metric, val)
+    if isinstance(metric, type) or not hasattr(metric, "answer"):
+        raise MetricError(
+            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or a driver "
+            f"(SoftDriver(f), HardDriver(f), ...). Got {metric!r} instead"
+        )
+    if val.weights is not None:
+        raise MetricError("validation weights belong to the driver that answers: give them to it, not to val")
+    return metric
+
+
+def _label_driver(metric: ConfusionMetric, val: Sample) -> Driver:
+    """Return a driver made of the validation labels."""
     if val.labels is None:
         raise LabelError(
             f"metric {metric.name!r} is a function of the confusion matrix and needs validation labels: "

@@ -1,0 +1,69 @@
+"""The public names, pinned; what importing postshift brings along; the examples, run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import postshift
+
+ROOT = Path(__file__).parents[2]
+
+PUBLIC = {
+    "Accuracy",
+    "ConfusionDriver",
+    "ExpectedReward",
+    "FitResult",
+    "FrankWolfe",
+    "GMean",
+    "HardDriver",
+    "MacroF1",
+    "MemoryEngine",
+    "Mixture",
+    "PlugIn",
+    "Question",
+    "Sample",
+    "Settings",
+    "SoftDriver",
+    "converse",
+    "fw_eg",
+    "pi_ew",
+}
+
+
+def run(*arguments, **kwargs):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, **kwargs)
+
+
+def test_the_public_names():
+    assert set(postshift.__all__) == PUBLIC
+    assert all(hasattr(postshift, name) for name in PUBLIC)
+
+
+def test_every_public_name_is_documented():
+    for name in PUBLIC:
+        assert getattr(postshift, name).__doc__, name
+
+
+def test_importing_brings_no_optional_package_along():
+    code = "import json, sys, postshift; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    loaded = set(json.loads(run("-c", code).stdout))
+    assert not loaded & {"pandas", "numba", "matplotlib", "dask", "torch", "typer", "rich", "skops", "onnx", "pyarrow"}
+
+
+def test_the_demo_says_what_was_elicited():
+    shown = run(str(ROOT / "examples" / "digits_demo.py"), cwd=ROOT).stdout
+    scores = {line[:36].strip(): float(line[36:46]) for line in shown.splitlines() if line[36:46].strip()[:2] == "0."}
+    base = scores.pop("argmax eta (the model as it is)")
+    assert len(scores) == 4
+    assert min(scores.values()) > base + 0.1
+    for sentence in (
+        "9 is up-weighted against 1: training labels call many a 9 a 1",
+        "2 is up-weighted against 0: training labels call many a 2 a 0",
+        "4 is up-weighted against 7: training labels call many a 4 a 7",
+        "what training calls 3 is mostly a 5",
+        "what training calls 5 is mostly a 3",
+    ):
+        assert sentence in shown
