@@ -18,8 +18,11 @@ setup: $(VENV)/.dev-ready ## make the development environment
 demo: $(VENV)/.demo-ready ## run the demo (installs only the required packages)
 	@"$(BIN)/python" examples/digits_demo.py
 
+# One process a core; more threads than that only wait for each other.
+test: export OPENBLAS_NUM_THREADS := 1
+test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests
-	@"$(BIN)/python" -m pytest
+	@"$(BIN)/python" -m pytest -n auto
 
 check: $(VENV)/.dev-ready ## check style, types and layers
 	"$(BIN)/python" -m ruff check .

@@ -6,3 +6,13 @@ settings.register_profile(
     "postshift", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("postshift")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the figures that tests recorded with ``record_property("figure", text)``."""
+    reports = [report for status in ("passed", "failed") for report in terminalreporter.stats.get(status, [])]
+    figures = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "figure"]
+    if figures:
+        terminalreporter.section("figures reached")
+        for text in figures:
+            terminalreporter.write_line(text)
