@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -193,12 +195,14 @@ def test_error_of_one_run_is_repeatable() -> None:
 
 
 @pytest.mark.slow
-def test_slopes(stored: list[Row]) -> None:
+def test_slopes(stored: list[Row], record_property: Callable[[str, object], None]) -> None:
     """The whole experiment, run again; one test, so that parallel workers do not run it several times."""
     rows = run_all()
     assert {row.seed for row in rows} == set(range(20))
     assert (min(SIZES), max(SIZES), SLOPE_RANGE) == (1_000, 100_000, (-0.65, -0.35))
     slopes = {name: slope(rows, name) for name in NAMES}
+    for name, value in slopes.items():
+        record_property("figure", f"Table 1, {name}: the elicited weights' error falls with slope {value:.3f}")
     assert all(SLOPE_RANGE[0] <= value <= SLOPE_RANGE[1] for value in slopes.values()), slopes
     if dict(read_csv(CSV)[1])["numpy"] == np.__version__:  # other versions may draw other random numbers
         for name in NAMES:
