@@ -17,13 +17,15 @@ solution is that of minimum norm by SVD, for collinear bases and the full matrix
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from postshift._validation import FloatArray
 from postshift.core.moments import ClassifierSums, LabelSums
+from postshift.core.statistics import Classifier, Statistics
 from postshift.core.weighting import Weighting
 from postshift.exceptions import SingularProbesError
 
@@ -131,3 +133,43 @@ def elicit(
         rank=rank,
         residual=float(np.linalg.norm(sigma @ alpha - gains)),
     )
+
+
+class ElicitedWeights:
+    """The paper's way to a vertex: example weights elicited from the equations of differences (Algorithm 1).
+
+    ``anchor`` is what the probes are built around (None: the iterate itself); ``unknown`` marks basis functions without
+    rows, of which nothing can be learnt.
+    """
+
+    def __init__(
+        self,
+        train: Statistics,
+        *,
+        weighting: Weighting,
+        labels: LabelSums,
+        anchor: Classifier | None,
+        unknown: NDArray[np.bool_],
+        rcond: float,
+        ridge: float,
+    ) -> None:
+        self.weighting = weighting
+        self._train, self._labels, self._unknown = train, labels, unknown
+        self._rcond, self._ridge = rcond, ridge
+        self._anchor = None if anchor is None else self.sums_of(anchor)
+
+    def sums_of(self, classifier: Classifier) -> ClassifierSums:
+        """Return a classifier's sums over the training rows."""
+        return self._train.classifier_sums(classifier, confusions=self.weighting.needs_confusions)
+
+    def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
+        """Solve the equations of differences around the current iterate."""
+        anchor = sums if self._anchor is None else self._anchor
+        sigma = probe_matrix(self.weighting, labels=self._labels, anchor=anchor)
+        found = elicit(sigma, gains, n_bases=len(self._unknown), rcond=self._rcond, ridge=self._ridge)
+        if not self._unknown.any():
+            return found
+        # Nothing was learnt where there are no rows: such a function takes the others' average, not weight 0.
+        mass = np.where(self._unknown, 0, self._labels.single.sum(axis=1))
+        alpha = np.where(self._unknown[:, None], mass @ found.alpha / mass.sum(), found.alpha)
+        return replace(found, alpha=alpha)

@@ -19,9 +19,25 @@ from postshift.exceptions import SettingError
 Status = Literal["running", "finished", "flat"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What defines a run, apart from the data.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What defines any run: the number of iterations, a budget, a seed."""
+
+    max_iter: int = 30
+    budget: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their ranges; keep plain numbers, whatever they were given as."""
+        object.__setattr__(self, "max_iter", check_count(self.max_iter, name="max_iter", low=1))
+        object.__setattr__(self, "random_state", check_count(self.random_state, name="random_state", low=0))
+        if self.budget is not None:
+            object.__setattr__(self, "budget", check_count(self.budget, name="budget", low=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(RunSettings):
+    """What defines a run of the paper's method, apart from the data.
 
     Attributes
     ----------
@@ -45,26 +61,20 @@ class Settings:
 
     weighting: str = "diagonal"
     radius: float = 0.1
-    max_iter: int = 30
     linearise: Literal["probes", "gradient"] = "probes"
     rcond: float = RCOND
     ridge: float = 0.0
     min_hit: float | None = None
     max_leak: float | None = None
-    budget: int | None = None
-    random_state: int = 0
 
     def __post_init__(self) -> None:
         """Refuse values outside their ranges."""
+        super().__post_init__()
         checked: dict[str, Any] = {
             "radius": check_in_range(self.radius, name="radius", low=0, high=1, open_low=True),
             "rcond": check_in_range(self.rcond, name="rcond", low=0, high=1, open_high=True),
             "ridge": check_in_range(self.ridge, name="ridge", low=0, high=np.inf, open_high=True),
-            "max_iter": check_count(self.max_iter, name="max_iter", low=1),
-            "random_state": check_count(self.random_state, name="random_state", low=0),
         }
-        if self.budget is not None:
-            checked["budget"] = check_count(self.budget, name="budget", low=1)
         for name in ("min_hit", "max_leak"):
             if getattr(self, name) is not None:
                 checked[name] = check_in_range(getattr(self, name), name=name, low=0, high=1, open_low=True)

@@ -15,12 +15,12 @@ from postshift.core.inquiry import ConfusionMetric
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
 from postshift.core.questions import Kind
-from postshift.core.records import Iteration, Settings, State, Status
+from postshift.core.records import Iteration, RunSettings, State, Status
 from postshift.core.sample import Sample
 from postshift.exceptions import ArchiveError
 
 
-def write_run(path: str | os.PathLike[str], *, settings: Settings, data: str, state: State) -> None:
+def write_run(path: str | os.PathLike[str], *, settings: RunSettings, data: str, state: State) -> None:
     """Write settings, the digest of the data and the state."""
     digests = list(state.known)
     arrays: dict[str, Any] = {
@@ -43,8 +43,8 @@ def write_run(path: str | os.PathLike[str], *, settings: Settings, data: str, st
     write_archive(path, kind="run", header=header, arrays=arrays)
 
 
-def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[Settings, str, State]:
-    """Return settings, digest of the data and state of a file written by :func:`write_run`."""
+def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[dict[str, Any], str, State]:
+    """Return the settings as a dict, digest of the data and state of a file written by :func:`write_run`."""
     header, arrays = read_archive(path, kind="run")
     try:
         answers = arrays["known"] if kind == "confusion" else [float(value) for value in arrays["known"].ravel()]
@@ -59,7 +59,7 @@ def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[Settings, str
             status=header["status"],
         )
         consistent = state.status in get_args(Status) and len(state.steps) == len(state.vertices) == state.iteration
-        settings, data = Settings(**header["settings"]), header["data"]
+        settings, data = header["settings"], header["data"]
     except (KeyError, TypeError, ValueError) as error:
         raise ArchiveError(f"{path} lacks a part of a run: {error}") from error
     if not consistent:
