@@ -14,8 +14,9 @@ class TestMemoryEngine(EngineContract):
 
 
 def test_labels_are_needed():
-    with pytest.raises(LabelError, match="needs labels"):
-        MemoryEngine(Sample.of(np.full((3, 2), 0.5)))
+    engine = MemoryEngine(Sample.of(np.full((3, 2), 0.5)))
+    with pytest.raises(LabelError, match="has no labels"):
+        engine.label_sums()
 
 
 @pytest.mark.parametrize("rows", [0, 1.5, "all"])

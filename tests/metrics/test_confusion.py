@@ -4,28 +4,56 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score, recall_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, matthews_corrcoef
 
-from postshift import Accuracy, ExpectedReward, GMean, MacroF1
-from postshift.exceptions import ShapeError
+from postshift.core.inquiry import DifferentiableMetric
+from postshift.exceptions import SettingError, ShapeError
+from postshift.metrics import Accuracy, BinaryF1, CohenKappa, ExpectedReward, MacroF1, MatthewsCorrelation
 
 REWARD = np.array([[1.0, 0.2, 0.0], [-0.5, 2.0, 0.1], [0.3, 0.0, 1.5]])
-METRICS = [Accuracy(), GMean(), MacroF1(), ExpectedReward(REWARD)]
+METRICS = [
+    Accuracy(),
+    MacroF1(),
+    MatthewsCorrelation(),
+    CohenKappa(),
+    ExpectedReward(REWARD),
+    CohenKappa("linear"),
+    CohenKappa("quadratic"),
+]
+BINARY = [BinaryF1(), BinaryF1(positive=0)]
+DEGENERATE = {
+    "one class predicted": [[0.5, 0.0], [0.5, 0.0]],
+    "one class true": [[0.0, 0.0], [0.4, 0.6]],
+    "one class true and predicted": [[1.0, 0.0], [0.0, 0.0]],
+    "all wrong": [[0.0, 0.5], [0.5, 0.0]],
+    "all right": [[0.3, 0.0], [0.0, 0.7]],
+    "empty": [[0.0, 0.0], [0.0, 0.0]],
+}
 
 
 def names(metric):
-    return metric.name
+    return repr(metric) if metric.name != "expected_reward" else metric.name
 
 
 def random_confusion(seed, n_classes=3):
     return np.random.default_rng(seed).dirichlet(np.ones(n_classes**2)).reshape(n_classes, n_classes)
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=names)
+def random_labels(seed, n_classes):
+    """Return truth, predictions, weights and their confusion matrix."""
+    rng = np.random.default_rng(seed)
+    truth, labels = rng.integers(n_classes, size=(2, 50))
+    weights = rng.uniform(0.5, 2, size=50)
+    confusion = np.zeros((n_classes, n_classes))
+    np.add.at(confusion, (truth, labels), weights / weights.sum())
+    return truth, labels, weights, confusion
+
+
+@pytest.mark.parametrize("metric", METRICS + BINARY, ids=names)
 @given(seed=st.integers(0, 10**6))
 def test_gradient_agrees_with_finite_differences(metric, seed):
     """Along moves of predicted mass, which keep the row sums: the only ones a classifier can make."""
-    confusion, rng = random_confusion(seed), np.random.default_rng(seed)
+    confusion, rng = random_confusion(seed, n_classes=2 if metric in BINARY else 3), np.random.default_rng(seed)
     direction = rng.normal(size=confusion.shape)
     direction -= direction.mean(axis=1, keepdims=True)
     size = 1e-5 * confusion.min() / np.abs(direction).max()
@@ -34,30 +62,69 @@ def test_gradient_agrees_with_finite_differences(metric, seed):
     assert (ahead - behind) / (2 * size) == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize("metric", METRICS + BINARY, ids=names)
 def test_a_stack_of_matrices(metric):
-    stack = np.array([[random_confusion(seed) for seed in range(4)] for _ in range(2)])
+    n_classes = 2 if metric in BINARY else 3
+    stack = np.array([[random_confusion(seed, n_classes) for seed in range(4)] for _ in range(2)])
     found = metric.value(stack)
     assert found.shape == (2, 4)
     assert found[1, 2] == pytest.approx(float(metric.value(stack[1, 2])))
+    assert metric.value(stack[1, 2]).shape == ()
+
+
+@pytest.mark.parametrize("metric", METRICS + BINARY, ids=names)
+def test_they_are_differentiable_metrics(metric):
+    assert isinstance(metric, DifferentiableMetric)
+    assert not hasattr(metric, "smoothed")
 
 
 @given(seed=st.integers(0, 10**6))
 def test_values_agree_with_scikit_learn(seed):
-    rng = np.random.default_rng(seed)
-    truth, labels, weights = rng.integers(3, size=50), rng.integers(3, size=50), rng.uniform(0.5, 2, size=50)
-    confusion = np.zeros((3, 3))
-    np.add.at(confusion, (truth, labels), weights / weights.sum())
-    recalls = recall_score(truth, labels, average=None, sample_weight=weights)
+    truth, labels, weights, confusion = random_labels(seed, n_classes=3)
     assert Accuracy().value(confusion) == pytest.approx(accuracy_score(truth, labels, sample_weight=weights))
-    assert GMean().value(confusion) == pytest.approx(recalls.prod() ** (1 / 3))
     assert MacroF1().value(confusion) == pytest.approx(f1_score(truth, labels, average="macro", sample_weight=weights))
+    expected = matthews_corrcoef(truth, labels, sample_weight=weights)
+    assert MatthewsCorrelation().value(confusion) == pytest.approx(expected)
+    for kind in (None, "linear", "quadratic"):
+        expected = cohen_kappa_score(truth, labels, weights=kind, sample_weight=weights)
+        assert CohenKappa(kind).value(confusion) == pytest.approx(expected)
 
 
-def test_a_recall_of_zero():
-    confusion = np.array([[0.5, 0.0], [0.5, 0.0]])
-    assert GMean().value(confusion) == 0
-    np.testing.assert_array_equal(GMean().gradient(confusion), np.zeros((2, 2)))
+@pytest.mark.parametrize("positive", [0, 1])
+@given(seed=st.integers(0, 10**6))
+def test_the_f1_of_one_class_agrees_with_scikit_learn(positive, seed):
+    truth, labels, weights, confusion = random_labels(seed, n_classes=2)
+    expected = f1_score(truth, labels, pos_label=positive, sample_weight=weights)
+    assert BinaryF1(positive).value(confusion) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", [MatthewsCorrelation(), CohenKappa(), CohenKappa("quadratic")], ids=names)
+def test_shares_need_not_sum_to_one(metric):
+    confusion = random_confusion(0)
+    assert metric.value(7 * confusion) == pytest.approx(float(metric.value(confusion)))
+    np.testing.assert_allclose(metric.gradient(7 * confusion), metric.gradient(confusion) / 7)
+
+
+@pytest.mark.parametrize("confusion", DEGENERATE.values(), ids=DEGENERATE)
+@pytest.mark.parametrize(
+    "metric", [MacroF1(), MatthewsCorrelation(), CohenKappa(), CohenKappa("linear"), *BINARY], ids=names
+)
+def test_degenerate_matrices_give_finite_numbers(metric, confusion):
+    confusion = np.array(confusion)
+    assert np.isfinite(metric.value(confusion))
+    assert np.isfinite(metric.gradient(confusion)).all()
+
+
+def test_a_constant_prediction_is_worth_nothing():
+    confusion = np.array([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0], [0.7, 0.0, 0.0]])
+    assert MatthewsCorrelation().value(confusion) == 0
+    assert CohenKappa().value(confusion) == pytest.approx(0, abs=1e-15)
+    assert BinaryF1().value(np.array([[0.5, 0.0], [0.5, 0.0]])) == 0
+
+
+@pytest.mark.parametrize("metric", [MatthewsCorrelation(), CohenKappa(), CohenKappa("quadratic")], ids=names)
+def test_all_right_is_one(metric):
+    assert metric.value(np.diag([0.2, 0.3, 0.5])) == pytest.approx(1)
 
 
 def test_a_class_neither_true_nor_predicted():
@@ -67,8 +134,33 @@ def test_a_class_neither_true_nor_predicted():
 
 
 def test_what_each_depends_on():
-    assert [metric.weighting for metric in METRICS] == ["diagonal", "diagonal", "columns", "full"]
+    assert [metric.weighting for metric in METRICS] == ["diagonal", *3 * ["columns"], *3 * ["full"]]
+    assert BinaryF1().weighting == "columns"
     assert ExpectedReward(np.diag([1.0, 3.0])).weighting == "diagonal"
+
+
+@pytest.mark.parametrize("metric", [m for m in METRICS if m.weighting == "columns"], ids=names)
+def test_a_gradient_of_columns_has_one_number_per_column_off_the_diagonal(metric):
+    """Up to a constant per row: differences of two columns are the same in all rows of other classes."""
+    gradient = metric.gradient(random_confusion(1, n_classes=4))
+    differences = gradient[2:, 0] - gradient[2:, 1]
+    assert differences[0] == pytest.approx(differences[1])
+
+
+@pytest.mark.parametrize("positive", [2, -1, 1.0, True, "yes"])
+def test_the_positive_class_is_one_of_two(positive):
+    with pytest.raises(SettingError, match="positive must be 0 or 1"):
+        BinaryF1(positive)
+
+
+def test_the_f1_of_one_class_is_for_two_classes():
+    with pytest.raises(ShapeError, match="MacroF1"):
+        BinaryF1().value(random_confusion(0))
+
+
+def test_kappa_knows_its_weights():
+    with pytest.raises(SettingError, match="'cubic'"):
+        CohenKappa("cubic")
 
 
 @pytest.mark.parametrize("reward", [[[1, 2]], [[np.nan, 0], [0, 1]], [1, 2]])

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from postshift.basis.groups import ConstantBasis, CoverBasis, GroupBasis
+from postshift.basis.tree import TreeBasis
 
-__all__ = ["ConstantBasis", "CoverBasis", "GroupBasis"]
+__all__ = ["ConstantBasis", "CoverBasis", "GroupBasis", "TreeBasis"]

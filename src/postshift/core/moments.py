@@ -14,7 +14,15 @@ pair conf.   F (L, L, m, m)      sum of w phi_l phi_k 1(y=i) h_j(x); B is its di
 confusions   f (L, m, m)         sum of w phi_k 1(y=i) h_j(x); f/n is Phi of Appendix A
 ===========  ==================  =====================================================
 
-B, b, F, f are linear in h: the sums of a mixture are the mixture of the sums, so a Frank-Wolfe
+Influence regression has p in place of the labels and z = phi (x) p, P = L m features, in place of phi:
+
+===========  ==================  =====================================================
+gram         (P, P)              sum of w z_q z_r
+cross        (P, m)              sum of w z_q p_i
+pair hits    (P, m)              sum of w z_q h_i p_i
+===========  ==================  =====================================================
+
+B, b, F, f and the pair hits are linear in h: the sums of a mixture are the mixture of the sums, so a Frank-Wolfe
 step needs only the sums of the new vertex.
 """
 
@@ -71,6 +79,19 @@ class ClassifierSums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GramSums:
+    """What influence regression needs of a sample once: sums of z z' (P, P) and of z p' (P, m)."""
+
+    gram: FloatArray
+    cross: FloatArray
+    total: float
+
+    def __add__(self, other: GramSums) -> GramSums:
+        """Return the sums of the concatenated samples."""
+        return GramSums(gram=self.gram + other.gram, cross=self.cross + other.cross, total=self.total + other.total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairHits:
     """Hits of the two-class classifiers of a pairwise line search, (L, m) each, against a reference class."""
 
@@ -119,6 +140,26 @@ def confusion_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
             pair[basis, :, label] = (phi * phi[:, basis, None]).T @ mass
         single[:, label] = phi.T @ mass
     return ClassifierSums(pair=pair, single=single)
+
+
+def influence_features(eta: FloatArray, phi: FloatArray) -> FloatArray:
+    """Return z = phi (x) p of influence regression: column (l, i) is phi_l p_i."""
+    n_rows = len(eta)
+    return (phi[:, :, None] * eta[:, None, :]).reshape(n_rows, -1)
+
+
+def gram_sums(sample: Sample) -> GramSums:
+    """Return the sums of z z' and z p' of one block, p its probabilities; labels are not needed."""
+    features = influence_features(sample.eta, sample.phi)
+    weighted = features * sample.row_weights[:, None]
+    return GramSums(gram=weighted.T @ features, cross=weighted.T @ sample.eta, total=float(sample.row_weights.sum()))
+
+
+def influence_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+    """Return the sums of z (h p)' and phi (h p)' of one block: B and b with p in place of the labels."""
+    hits = sample.row_weights[:, None] * distribution * sample.eta
+    features = influence_features(sample.eta, sample.phi)
+    return ClassifierSums(pair=features.T @ hits, single=sample.phi.T @ hits)
 
 
 def weighted_confusions(

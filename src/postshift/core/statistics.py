@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from postshift._validation import FloatArray
-from postshift.core.moments import ClassifierSums, LabelSums, PairHits
+from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
 
 
 class Classifier(Protocol):
@@ -35,6 +35,12 @@ class Statistics(Protocol):
 
     def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
         """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+
+    def gram_sums(self) -> GramSums:
+        """Return the sums of z z' and z p'; labels are not needed."""
+
+    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums of z (h p)' of the classifier; labels are not needed."""
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""

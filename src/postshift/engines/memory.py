@@ -8,16 +8,18 @@ from operator import add
 from postshift._validation import FloatArray, check_count
 from postshift.core.moments import (
     ClassifierSums,
+    GramSums,
     LabelSums,
     PairHits,
     confusion_sums,
+    gram_sums,
     hit_sums,
+    influence_sums,
     label_sums,
     pair_hits,
 )
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
-from postshift.exceptions import LabelError
 
 
 class MemoryEngine:
@@ -26,7 +28,7 @@ class MemoryEngine:
     Parameters
     ----------
     sample : Sample
-        The training rows, with labels.
+        The training rows; the paper's method needs their labels, influence regression does not.
     block_rows : int
         Rows summed at a time; bounds the working memory, does not change the sums.
 
@@ -38,8 +40,6 @@ class MemoryEngine:
     """
 
     def __init__(self, sample: Sample, *, block_rows: int = 1 << 16) -> None:
-        if sample.labels is None:
-            raise LabelError("the training sample needs labels: pass labels=... to Sample.of")
         self._sample = sample
         self._block_rows = check_count(block_rows, name="block_rows", low=1)
 
@@ -62,6 +62,15 @@ class MemoryEngine:
         summed = confusion_sums if confusions else hit_sums
         blocks = self._sample.blocks(self._block_rows)
         return reduce(add, (summed(block, classifier.distribution(block.eta, block.phi)) for block in blocks))
+
+    def gram_sums(self) -> GramSums:
+        """Return the sums of z z' and z p'."""
+        return reduce(add, (gram_sums(block) for block in self._sample.blocks(self._block_rows)))
+
+    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums of z (h p)' of the classifier."""
+        blocks = self._sample.blocks(self._block_rows)
+        return reduce(add, (influence_sums(block, classifier.distribution(block.eta, block.phi)) for block in blocks))
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""

@@ -26,6 +26,9 @@ class ConfusionDriver:
         Number of classes m.
     weights : array of shape (n,), optional
         Sample weights.
+    groups : array of shape (n,), optional
+        For group-wise metrics: the group ``0..n_groups-1`` of each row. The rows of the matrices are then
+        (group, class) pairs, ``group * n_classes + class``.
     metric : ConfusionMetric, optional
         The metric that will read the matrices: a class without rows is an error where the metric needs
         its recall (``needs_every_class``), otherwise a warning.
@@ -35,12 +38,23 @@ class ConfusionDriver:
     takes_subsets = True
 
     def __init__(
-        self, labels: Any, *, n_classes: int, weights: Any = None, metric: ConfusionMetric | None = None
+        self,
+        labels: Any,
+        *,
+        n_classes: int,
+        weights: Any = None,
+        groups: Any = None,
+        metric: ConfusionMetric | None = None,
     ) -> None:
         self._n_classes = check_count(n_classes, name="n_classes", low=2)
         n_rows = np.size(labels)
         check_rows(n_rows, name="validation")
-        self._labels = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
+        self.categories = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
+        self._n_categories = getattr(metric, "n_categories", n_classes)
+        if groups is not None:
+            n_groups = self._n_categories // n_classes if metric is not None else int(np.max(groups)) + 1
+            found = check_labels(groups, n_rows=n_rows, n_classes=n_groups, name="groups")
+            self.categories, self._n_categories = found * n_classes + self.categories, n_groups * n_classes
         given = check_weights(weights, n_rows=n_rows, name="validation weights")
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
         self._metric = metric
@@ -48,32 +62,33 @@ class ConfusionDriver:
             warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
 
     def answer(self, question: Question) -> FloatArray:
-        """Return the matrices (1 + L, m, m) of what is shown."""
+        """Return the matrices (1 + L, R, m) of what is shown."""
         rows: Any = slice(None) if question.rows is None else question.rows
         columns, shown = question.columns, question.predictions
         if columns is None:
             raise MetricError(f"question {question.key!r} has no columns: this driver serves kind 'confusion' only")
-        if question.n_rows != len(self._labels) or shown.shape[1] != self._n_classes:
+        if question.n_rows != len(self.categories) or shown.shape[1] != self._n_classes:
             raise ShapeError(
                 f"question {question.key!r} is about {question.n_rows} validation rows and {shown.shape[1]} classes; "
-                f"this driver holds the labels of {len(self._labels)} rows and {self._n_classes} classes"
+                f"this driver holds the labels of {len(self.categories)} rows and {self._n_classes} classes"
             )
-        weights, labels = self._weights[rows], self._labels[rows]
+        weights, categories = self._weights[rows], self.categories[rows]
         if question.rows is not None:
             self._missing(rows)
         if not weights.any():
             raise MetricError(f"question {question.key!r} is about rows that all have weight 0")
         shares = columns * (weights / weights.sum())[:, None]
-        return weighted_confusions(shares, labels, shown, n_categories=self._n_classes)
+        return weighted_confusions(shares, categories, shown, n_categories=self._n_categories)
 
     def _missing(self, rows: Any) -> str:
         """Say which classes have none of these rows; an error where the metric needs their recall."""
-        counts = np.bincount(self._labels[rows], weights=self._weights[rows], minlength=self._n_classes)
+        counts = np.bincount(self.categories[rows], weights=self._weights[rows], minlength=self._n_categories)
         missing = np.flatnonzero(counts == 0).tolist()
         if not missing:
             return ""
-        n_rows = len(self._labels[rows])
-        what = f"no validation row of class {missing if len(missing) > 1 else missing[0]} among {n_rows}"
+        kind = "class" if self._n_categories == self._n_classes else "(group, class) pair"
+        n_rows = len(self.categories[rows])
+        what = f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {n_rows}"
         if self._metric is not None and getattr(self._metric, "needs_every_class", False):
             raise MissingClassError(
                 f"{what}, and metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "

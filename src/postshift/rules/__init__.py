@@ -1,7 +1,38 @@
-"""Ways to a plug-in rule: so far the paper's own."""
+"""The menu: ways to a plug-in rule, one file each, and the choice among them."""
 
 from __future__ import annotations
 
-from postshift.rules.paper import fw_eg, pi_ew
+from postshift.rules.choice import Choice, Chosen
+from postshift.rules.conversation import Interview, without_questions
+from postshift.rules.fitted import FittedRule, Rule
+from postshift.rules.influence import Influence
+from postshift.rules.menu import menu, rule_named
+from postshift.rules.paper import Paper, fw_eg, pi_ew
+from postshift.rules.problem import Problem, Table
+from postshift.rules.search import PluginSearch
+from postshift.rules.simple import Base, InversePrior
+from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
+from postshift.rules.stacked import Stacked
 
-__all__ = ["fw_eg", "pi_ew"]
+__all__ = [
+    "Base",
+    "Choice",
+    "Chosen",
+    "ExpectedUtility",
+    "FittedRule",
+    "Influence",
+    "Interview",
+    "InversePrior",
+    "Paper",
+    "PluginSearch",
+    "Problem",
+    "Rule",
+    "SmoothedPlugin",
+    "Stacked",
+    "Table",
+    "fw_eg",
+    "menu",
+    "pi_ew",
+    "rule_named",
+    "without_questions",
+]

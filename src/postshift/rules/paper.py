@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from postshift._validation import IntArray
@@ -13,9 +14,13 @@ from postshift.core.questions import Driver, Question, converse
 from postshift.core.records import FitResult, Settings
 from postshift.core.sample import Sample
 from postshift.core.statistics import Statistics
+from postshift.core.weighting import weighting_named
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, SettingError
 from postshift.metrics.drivers import ConfusionDriver
+from postshift.rules.conversation import Fit
+from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
+from postshift.rules.problem import CONSTANT, Problem
 
 
 def fw_eg(
@@ -88,6 +93,60 @@ def pi_ew(train: Sample | Statistics, val: Sample, metric: ConfusionMetric | Dri
     if "max_iter" in options:
         raise SettingError("pi_ew makes one iteration and takes no max_iter: use fw_eg")
     return fw_eg(train, val, metric, **options, max_iter=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """FW-EG (or, with one iteration, PI-EW) over one basis as an entry of the menu; it needs training labels.
+
+    Parameters
+    ----------
+    basis : str
+        The name of a basis of the tables.
+    weighting : str, optional
+        What the weights stand on; by default what the metric depends on ("diagonal" where only values are told).
+    max_iter : int
+        Frank-Wolfe iterations; 1 is PI-EW.
+    """
+
+    basis: str = CONSTANT
+    weighting: str | None = None
+    max_iter: int = 30
+
+    @property
+    def name(self) -> str:
+        """What the entry is called."""
+        return f"{'PI-EW' if self.max_iter == 1 else 'FW-EG'} [{self.basis}]"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether there are training labels and the basis."""
+        return problem.train is not None and problem.train.labels is not None and self.basis in problem.val.bases
+
+    def bound(self, problem: Problem) -> int:
+        """Return one question per probe and iteration, and a few for the labels."""
+        if problem.is_labelled:
+            return 0
+        n_probes = weighting_named(self._weighting(problem)).probes.n_probes(problem.n_classes)
+        n_bases: int = problem.val.bases[self.basis].shape[1]
+        return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUESTIONS
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Run the loop, then choose the way to deterministic labels."""
+        assert problem.train is not None  # noqa: S101
+        run = FrankWolfe(
+            MemoryEngine(problem.train.sample(self.basis)),
+            problem.val.sample(self.basis),
+            kind=problem.kind,
+            metric=problem.fitting_metric if problem.is_labelled else None,
+            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter),
+        )
+        found = yield from problem.fitted(run)
+        rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis)
+        return (yield from with_best_labels(rule, problem))
+
+    def _weighting(self, problem: Problem) -> str:
+        """Return what the weights stand on."""
+        return self.weighting or ("diagonal" if problem.metric is None else problem.metric.weighting)
 
 
 def _driver(metric: ConfusionMetric | Driver, driver: Driver | None, val: Sample) -> Driver:

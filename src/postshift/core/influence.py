@@ -1,0 +1,208 @@
+"""Influence regression: the other way to a vertex, for the same loop.
+
+The weights W_ij of the full confusion matrix are free up to a constant per row. Choosing that constant so that it
+cancels the iterate's own term decouples the paper's system; what is left is a regression of the metric's *influence*
+on the features z = phi (x) p. It is never singular, needs no training label, and handles the full matrix.
+
+Notation: p a posterior (eta itself or stacked), q = (l, i) a feature, P = L m of them, E_R the mean with half the
+weight on the training and half on the validation rows.
+
+==========  ================  ================================================================
+symbol      shape             meaning
+==========  ================  ================================================================
+E           (P, m)            gain of the probe ``h + eps z_q (e_k - h)``, per unit of eps
+R           (P m, m)          ``E_R[z_q (delta_ki p_i - h_i p_i)]``: what diagonal weights explain
+a           (m,)              diagonal part: least squares of E on R
+K           (P, P)            ``E_R[z z']``
+A           (P, m)            the rest: ``(K + rho I)^-1 (E - R a)``, rho = ridge tr(K) / n_val
+==========  ================  ================================================================
+
+The vertex is ``argmax_k a_k p_k + z' A_k``: a plug-in with full weights ``alpha[l,i,k] = delta_ik a_k + A[(l,i),k]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from postshift._validation import FloatArray, check_in_range, read_only
+from postshift.core.elicitation import Elicitation, ProbePlan
+from postshift.core.inquiry import ConfusionInquiry, ConfusionMetric, Inquiry, ValueInquiry
+from postshift.core.loop import Loop
+from postshift.core.mixture import Mixture
+from postshift.core.moments import ClassifierSums, GramSums, gram_sums, influence_features, influence_sums
+from postshift.core.plugin import inverse_prior
+from postshift.core.probing import Fixed
+from postshift.core.questions import Kind
+from postshift.core.records import RunSettings
+from postshift.core.runfile import data_digest
+from postshift.core.sample import Sample
+from postshift.core.statistics import Classifier, Statistics
+from postshift.core.stepsize import cautious
+from postshift.core.weighting import FULL
+from postshift.exceptions import BasisError, MetricError, ShapeError
+
+_SOFTENING = 1e-3  # what the start gives to every class
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluenceSettings(RunSettings):
+    """What defines a run of influence regression, apart from the data.
+
+    Attributes
+    ----------
+    radius : float in (0, 1]
+        How far the probes stand from the current classifier.
+    rcond : float
+        Of the least squares for the diagonal part.
+    ridge : float
+        Of the rest, in units of tr(K) / n_val.
+    """
+
+    radius: float = 0.1
+    rcond: float = 1e-3
+    ridge: float = 3.0
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their ranges."""
+        super().__post_init__()
+        for name, high, open_low in (("radius", 1.0, True), ("rcond", 1.0, False), ("ridge", np.inf, True)):
+            value = check_in_range(getattr(self, name), name=name, low=0, high=high, open_low=open_low)
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftInversePrior:
+    """The start: ``h_i`` proportional to ``p_i / prior_i`` plus a little for every class."""
+
+    prior: FloatArray
+
+    def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the distribution of every row."""
+        raised = eta / np.maximum(self.prior, np.finfo(float).tiny ** 0.5) + _SOFTENING
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+class InfluenceFit:
+    """Finds a vertex by regressing the probes' gains on the features; see the module's notation."""
+
+    weighting = FULL
+
+    def __init__(self, train: Statistics | None, val: Sample, *, rcond: float, ridge: float) -> None:
+        self._train, self._val, self._rcond = train, val, rcond
+        grams = [gram_sums(val)] if train is None else [train.gram_sums(), gram_sums(val)]
+        self.prior = grams[0].cross.sum(axis=0) / grams[0].total
+        self._totals = [gram.total for gram in grams]
+        gram, self._cross = _mean_gram(grams)
+        penalty = ridge * np.trace(gram) / val.row_weights.sum()
+        self._factor = scipy.linalg.cho_factor(gram + penalty * np.eye(len(gram)))
+
+    def sums_of(self, classifier: Classifier) -> ClassifierSums:
+        """Return E_R[z (h p)'] of a classifier."""
+        own = influence_sums(self._val, classifier.distribution(self._val.eta, self._val.phi))
+        if self._train is None:
+            return _scaled(own, 1 / self._totals[0])
+        train = self._train.influence_sums(classifier)
+        return _scaled(train, 0.5 / self._totals[0]) + _scaled(own, 0.5 / self._totals[1])
+
+    def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
+        """Return the diagonal part and the rest as full weights."""
+        n_features, n_classes = self._cross.shape
+        explained = np.repeat(-sums.pair[:, None], n_classes, axis=1)  # (q, k, i)
+        same = np.arange(n_classes)
+        explained[:, same, same] += self._cross
+        matrix = explained.reshape(-1, n_classes)
+        diagonal, _, rank, values = scipy.linalg.lstsq(matrix, gains, cond=self._rcond)
+        left = (gains - matrix @ diagonal).reshape(n_features, n_classes)
+        rest = scipy.linalg.cho_solve(self._factor, left).reshape(-1, n_classes, n_classes)
+        alpha = rest + np.diag(diagonal)
+        return Elicitation(
+            alpha=alpha.reshape(len(alpha), -1),
+            singular_values=values,
+            rank=max(int(rank), 1),
+            residual=float(np.linalg.norm(left)),
+        )
+
+
+class InfluenceRegression(Loop):
+    """A run of influence regression: ask, tell, ask, tell.
+
+    Parameters
+    ----------
+    train : Statistics, optional
+        The engine that holds p and phi of the training rows; None puts all weight on the validation rows.
+    val : Sample
+        p (as eta) and phi of the validation rows; the rows of phi sum to 1.
+    kind : {"confusion", "soft", "hard"}
+        Which questions the driver can serve.
+    metric : ConfusionMetric, optional
+        psi, needed for kind "confusion".
+    settings : InfluenceSettings
+        What defines the run.
+    """
+
+    def __init__(
+        self,
+        train: Statistics | None,
+        val: Sample,
+        *,
+        kind: Kind,
+        metric: ConfusionMetric | None = None,
+        settings: InfluenceSettings | None = None,
+    ) -> None:
+        settings = settings or InfluenceSettings()
+        if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
+            raise BasisError("influence regression needs a basis whose rows sum to 1: divide each row by its sum")
+        if train is not None and (train.n_classes, train.n_bases) != (val.n_classes, val.n_bases):
+            raise ShapeError(
+                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the training "
+                f"rows {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
+            )
+        self._kind, self._metric = kind, metric
+        finder = InfluenceFit(train, val, rcond=settings.rcond, ridge=settings.ridge)
+        self._prior = finder.prior
+        super().__init__(
+            val,
+            settings=settings,
+            inquiry=self._make_inquiry(val, settings),
+            finder=finder,
+            start=SoftInversePrior(finder.prior),
+            step=cautious,
+            fallback=Mixture.of([inverse_prior(finder.prior, n_bases=val.n_bases)], [1.0]),
+        )
+
+    def _make_inquiry(self, val: Sample, settings: InfluenceSettings) -> Inquiry:
+        """Return how iterates are looked at: the fixed probes with z in place of phi."""
+        rows = Sample(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
+        plan = ProbePlan(radius=settings.radius)
+        if self._kind != "confusion":
+            return ValueInquiry(
+                rows, kind=self._kind, family=Fixed(), plan=plan, rows=None, anchor=None, seed=settings.random_state
+            )
+        if self._metric is None:
+            raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
+        return ConfusionInquiry(
+            rows, self._metric, linearise="probes", family=Fixed(), plan=plan, parts=[None], anchor=None
+        )
+
+    @cached_property
+    def _data_digest(self) -> str:
+        """A digest of what the run stands on; the start's sums stand for the training rows."""
+        sums = (self._prior, self._start_sums.pair, self._start_sums.single)
+        return data_digest(self._kind, self._metric, self._val, self._mixture(0), None, *sums)
+
+
+def _mean_gram(grams: list[GramSums]) -> tuple[FloatArray, FloatArray]:
+    """Return E_R[z z'] and E_R[z p'], each sample with an equal share of the weight."""
+    share = 1 / len(grams)
+    gram: FloatArray = sum(share / part.total * part.gram for part in grams)  # type: ignore[assignment]
+    cross: FloatArray = sum(share / part.total * part.cross for part in grams)  # type: ignore[assignment]
+    return gram, cross
+
+
+def _scaled(sums: ClassifierSums, factor: float) -> ClassifierSums:
+    """Return sums times a factor."""
+    return ClassifierSums(pair=factor * sums.pair, single=factor * sums.single)

@@ -1,0 +1,349 @@
+"""A choice that can be trusted: the menu, cross-validated on deterministic labels, and averaged or chosen from.
+
+With labels, every entry is refitted in every fold and scored by the metric of its pooled out-of-fold labels, with the
+recalls shrunk towards their mean: otherwise classes with one or two rows make every entry tie at 0. *Averaging* weighs
+entry c by ``exp((M_c - M_best) / (2 sigma))``, sigma being the noise of the differences under exponential reweightings
+of the rows, and predicts the class of the highest averaged score. *Choosing* takes the best entry. Either way the base
+is kept where it is not beaten on rows that were not used for the fit. Where only values are told there are no folds:
+each candidate is scored once, and must beat the base by more than the noise of the rows on which they differ.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.plugin import onehot
+from postshift.exceptions import BudgetError, SettingError
+from postshift.rules.conversation import Fit, without_questions
+from postshift.rules.fitted import FittedRule, Rule, paired_noise
+from postshift.rules.influence import Influence
+from postshift.rules.menu import menu
+from postshift.rules.paper import Paper
+from postshift.rules.problem import Problem, Table
+
+SHRINKAGE = 1.0
+REWEIGHTINGS = 40
+MAX_TRAIN = 100_000
+MAX_VAL = 20_000
+_NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the record: an entry, its score on rows not used for its fit, and its weight in the result."""
+
+    name: str
+    score: float
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Why the result is what it is."""
+
+    how: Literal["average", "best", "queries"]
+    entries: tuple[Entry, ...]
+    score: float
+    base_score: float
+    noise: float
+    fallback: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AveragedRule:
+    """Several fitted rules, their scores averaged by weight."""
+
+    rules: tuple[FittedRule, ...]
+    weights: FloatArray
+    name: str = "average"
+
+    def scores(self, table: Table) -> FloatArray:
+        """Return the averaged scores (n, m)."""
+        return np.asarray(sum(w * rule.scores(table) for w, rule in zip(self.weights, self.rules, strict=True)))
+
+    def labels(self, table: Table) -> IntArray:
+        """Return the deterministic label of every row; a rule that is alone labels in its own way."""
+        if len(self.rules) == 1:
+            return self.rules[0].labels(table)
+        return np.asarray(np.argmax(self.scores(table), axis=1))
+
+    def distribution(self, table: Table) -> FloatArray:
+        """Return the randomised classifier: each rule's own, with its weight as probability."""
+        return np.asarray(sum(w * rule.distribution(table) for w, rule in zip(self.weights, self.rules, strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chosen:
+    """What the choice came to."""
+
+    rule: AveragedRule
+    record: Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Choose from the menu, or average it.
+
+    Parameters
+    ----------
+    how : {"average", "best"}
+        With labels: average the entries (one 5-fold pass) or take the best one (two passes).
+    entries : tuple of rules, optional
+        By default the problem's menu. The first is the base.
+    budget : int, optional
+        Where only values are told: the most questions.
+    random_state : int
+        Seed of folds and reweightings.
+    """
+
+    how: Literal["average", "best"] = "average"
+    entries: tuple[Rule, ...] | None = None
+    n_folds: int = 5
+    budget: int | None = None
+    random_state: int = 0
+
+    def fit(self, problem: Problem, *, fold_groups: Any = None) -> Fit[Chosen]:
+        """Fit and choose; rows of one value in ``fold_groups`` stay in one fold."""
+        entries = self.entries or menu(problem)
+        if self.how not in ("average", "best"):
+            raise SettingError(f"how must be 'average' or 'best'. Got {self.how!r} instead")
+        if problem.is_labelled:
+            return self._by_folds(problem, entries, fold_groups)
+        return (yield from self._by_queries(problem, self.affordable(problem)))
+
+    def bound(self, problem: Problem) -> int:
+        """Return the most questions that a fit asks: known before, never above the budget."""
+        if problem.is_labelled:
+            return 0
+        entries = self.affordable(problem)
+        return sum(rule.bound(problem) for rule in entries) + len(entries)
+
+    # -- with labels ------------------------------------------------------------------------------------
+
+    def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any) -> Chosen:
+        """Score every entry out of fold, weigh them, and fit again what has weight."""
+        small, groups = _limited(problem, fold_groups, seed=self.random_state)
+        scored = [_out_of_fold(small, entries, folds) for folds in self._folds(small, groups)]
+        values = np.mean([[_shrunk_value(small, labels) for labels in each.labels] for each in scored], axis=0)
+        noise = _noise(small, scored[0], int(np.argmax(values)), seed=self.random_state)
+        weights = _average_weights(values, noise) if self.how == "average" else _best_weights(values)
+        score = float(np.mean([_shrunk_value(small, each.averaged(weights)) for each in scored]))
+        fallback = bool(score <= values[0] and weights[0] < 1)
+        kept = _base_alone(len(entries)) if fallback else weights
+        rule = _refitted(problem, entries, kept)
+        record = Record(
+            how=self.how,
+            entries=_lines(entries, values, kept),
+            score=float(values[0]) if fallback else score,
+            base_score=float(values[0]),
+            noise=noise,
+            fallback=fallback,
+            reason=_reason(entries, values, kept, score, fallback=fallback, noise=noise),
+        )
+        return Chosen(rule=rule, record=record)
+
+    def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
+        """Yield one pass of folds for the average, two for the best; above the limit one hold-out."""
+        for repeat in range(1 if self.how == "average" else 2):
+            yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + repeat)
+
+    # -- by queries -------------------------------------------------------------------------------------
+
+    def affordable(self, problem: Problem) -> tuple[Rule, ...]:
+        """Return the entries that the budget pays for, the dear ones with fewer iterations or not at all."""
+        entries = self.entries or menu(problem)
+        if self.budget is None:
+            return entries
+        left = self.budget - len(entries)
+        chosen = []
+        for rule in entries:
+            fitting = _within(rule, problem, left)
+            if fitting is not None:
+                chosen.append(fitting)
+                left -= fitting.bound(problem)
+        if left < 0 or len(chosen) < 2:
+            raise BudgetError(
+                f"a budget of {self.budget} questions does not pay for the base and one more rule on {len(entries)} "
+                "entries: raise it"
+            )
+        return tuple(chosen)
+
+    def _by_queries(self, problem: Problem, entries: tuple[Rule, ...]) -> Fit[Chosen]:
+        """Score each candidate's labels once on all rows; the base stands unless it is beaten by more than noise."""
+        rules: list[FittedRule] = []
+        for rule in entries:
+            found = yield from rule.fit(problem)
+            rules.append(found)
+        labels = [rule.labels(problem.val) for rule in rules]
+        values = np.array((yield from problem.label_values(labels)))
+        margins = np.array([paired_noise(each, labels[0]) for each in labels])
+        best = int(np.argmax(values - margins))
+        fallback = best == 0
+        weights = np.eye(len(entries))[best]
+        record = Record(
+            how="queries",
+            entries=_lines(entries, values, weights),
+            score=float(values[best]),
+            base_score=float(values[0]),
+            noise=float(margins[best]),
+            fallback=fallback,
+            reason=_reason(
+                entries, values, weights, float(values[best]), fallback=fallback, noise=float(margins.max())
+            ),
+        )
+        return Chosen(rule=AveragedRule(rules=(rules[best],), weights=np.ones(1)), record=record)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OutOfFold:
+    """Every entry's labels and scores on rows that were not used for its fit."""
+
+    labels: list[IntArray]
+    scores: list[FloatArray]
+
+    def averaged(self, weights: FloatArray) -> IntArray:
+        """Return the labels of the weighted average; of a single entry, its own."""
+        if weights.max() == 1:
+            return self.labels[int(np.argmax(weights))]
+        return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, self.scores, strict=True)), axis=1))
+
+
+def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
+    """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together."""
+    rows = np.arange(problem.val.n_rows)
+    categories = problem.confusion_rows(slice(None))[0]
+    if problem.val.n_rows >= MAX_VAL:
+        kept, left = train_test_split(rows, test_size=0.25, stratify=categories, random_state=seed)
+        return [(kept, left)]
+    splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(
+        min(n_folds, len(rows)), shuffle=True, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rare classes: some folds lack them, and that is fine
+        return list(splitter.split(rows, categories, groups))
+
+
+def _out_of_fold(problem: Problem, entries: tuple[Rule, ...], folds: list[tuple[IntArray, IntArray]]) -> OutOfFold:
+    """Refit every entry in every fold."""
+    held = np.concatenate([left for _, left in folds])
+    order = np.argsort(held)
+    parts = [problem.take(kept) for kept, _ in folds]
+    tables = [problem.val.take(left) for _, left in folds]
+    labels, scores = [], []
+    for rule in entries:
+        found = [without_questions(rule.fit(part)) for part in parts]
+        labels.append(np.concatenate([fit.labels(table) for fit, table in zip(found, tables, strict=True)])[order])
+        scores.append(np.concatenate([fit.scores(table) for fit, table in zip(found, tables, strict=True)])[order])
+    return OutOfFold(labels=labels, scores=scores)
+
+
+def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
+    """Return the matrix with every recall shrunk to ``(d + s r) / (n + s)``, r the mean recall, s = 1."""
+    own = np.arange(len(confusion)) % n_classes
+    place = np.arange(len(confusion))
+    sums = confusion.sum(axis=1, keepdims=True)
+    rows = np.divide(confusion, sums, out=np.full_like(confusion, 1 / n_classes), where=sums > 0)
+    mean = rows[place, own][counts > 0].mean()
+    pseudo = np.full_like(rows, (1 - mean) / (n_classes - 1))
+    pseudo[place, own] = mean
+    share = (counts / (counts + SHRINKAGE))[:, None]
+    return np.asarray(sums * (share * rows + (1 - share) * pseudo))
+
+
+def _shrunk_value(problem: Problem, labels: IntArray) -> float:
+    """Return the metric of labels with shrunk recalls."""
+    confusion = problem.confusion(onehot(labels, n_classes=problem.n_classes))
+    shrunk = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
+    return float(problem.metric_of(shrunk))
+
+
+def _noise(problem: Problem, scored: OutOfFold, best: int, *, seed: int) -> float:
+    """Return the median over entries of the spread of ``M_best - M_c`` under exponential reweightings of the rows."""
+    rng = np.random.default_rng([seed, 1])
+    base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
+    values = []
+    for _ in range(REWEIGHTINGS):
+        weights = base * rng.exponential(size=len(base))
+        again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
+        values.append([_shrunk_value(again, labels) for labels in scored.labels])
+    table = np.array(values)
+    spread = (table[:, [best]] - table).std(axis=0)
+    return float(np.median(np.delete(spread, best))) if len(spread) > 1 else 0.0
+
+
+def _average_weights(values: FloatArray, noise: float) -> FloatArray:
+    """Return ``exp((M_c - M_best) / (2 sigma))``, normalised."""
+    gaps = values - values.max()
+    raw = np.exp(gaps / (2 * noise)) if noise > 0 else (gaps == 0).astype(np.float64)
+    return np.asarray(raw / raw.sum())
+
+
+def _best_weights(values: FloatArray) -> FloatArray:
+    """Return 1 for the best entry, the first one at a tie."""
+    return np.asarray(np.eye(len(values))[int(np.argmax(values))])
+
+
+def _base_alone(n_entries: int) -> FloatArray:
+    """Return 1 for the base."""
+    return np.asarray(np.eye(n_entries)[0])
+
+
+def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray) -> AveragedRule:
+    """Fit the entries that have weight to all validation rows."""
+    kept = [k for k in range(len(entries)) if weights[k] > _NEGLIGIBLE]
+    rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
+    return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum())
+
+
+def _limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any]:
+    """Return the problem on at most as many rows as the choice may cost."""
+    rng = np.random.default_rng([seed, 0])
+    if problem.train is not None and problem.train.n_rows > MAX_TRAIN:
+        rows = np.sort(rng.choice(problem.train.n_rows, size=MAX_TRAIN, replace=False))
+        problem = replace(problem, train=problem.train.take(rows))
+    if problem.val.n_rows > MAX_VAL:
+        rows = np.sort(rng.choice(problem.val.n_rows, size=MAX_VAL, replace=False))
+        return problem.take(rows), None if groups is None else np.asarray(groups)[rows]
+    return problem, groups
+
+
+def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
+    """Return the rule if the budget pays for it, with fewer iterations if need be."""
+    if rule.bound(problem) <= left:
+        return rule
+    if isinstance(rule, Influence | Paper):
+        for n_iter in range(rule.max_iter - 1, 0, -1):
+            shorter = replace(rule, max_iter=n_iter)
+            if shorter.bound(problem) <= left:
+                return shorter
+    return None
+
+
+def _lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -> tuple[Entry, ...]:
+    """Return the record's lines."""
+    return tuple(
+        Entry(name=rule.name, score=float(value), weight=float(weight))
+        for rule, value, weight in zip(entries, values, weights, strict=True)
+    )
+
+
+def _reason(
+    entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray, score: float, *, fallback: bool, noise: float
+) -> str:
+    """Say in a sentence why the result is what it is."""
+    top = entries[int(np.argmax(weights))].name
+    if fallback:
+        return (
+            f"the base is kept: on rows not used for the fit nothing beats its {values[0]:.3f} "
+            f"(the best try has {max(score, float(values.max())):.3f}, the noise is {noise:.3f})"
+        )
+    share = "alone" if weights.max() > 1 - _NEGLIGIBLE else f"with weight {weights.max():.2f}"
+    return f"{top!r} leads {share}: {score:.3f} against the base's {values[0]:.3f}, the noise is {noise:.3f}"

@@ -1,0 +1,142 @@
+"""Rules that ask: a fit is a generator of questions, an interview lets anybody answer it.
+
+A rule's ``fit`` yields lists of questions and is sent the lists of their answers; what it returns is the fitted rule.
+A problem whose labels are at hand answers by itself, so its fits yield nothing. An interview never passes on a question
+twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from postshift.core.archive import read_archive, write_archive
+from postshift.core.loop import Loop
+from postshift.core.questions import Question, check_number
+from postshift.core.records import FitResult
+from postshift.exceptions import BudgetError, NotFinishedError, UnknownQuestionError
+
+T = TypeVar("T")
+Fit = Generator[list[Question], list[Any], T]
+
+
+def relay(run: Loop) -> Fit[FitResult]:
+    """Pass on the questions of a run, and return its result."""
+    while questions := list(run.ask()):
+        answers = yield questions
+        for question, answer in zip(questions, answers, strict=True):
+            run.tell(question.key, answer)
+    return run.result()
+
+
+def without_questions(fit: Fit[T]) -> T:
+    """Return the result of a fit that can answer by itself."""
+    try:
+        asked = next(fit)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    raise NotFinishedError(f"this fit asks {len(asked)} question(s), e.g. {asked[0].text!r}: it needs an interview")
+
+
+class Interview(Generic[T]):
+    """A fit as a conversation: ask, tell, and the result at the end.
+
+    Parameters
+    ----------
+    start : callable
+        Returns the fit's generator; called anew when a saved interview is taken up again.
+    budget : int, optional
+        The most questions that may be answered; a fit that would need more is refused.
+    """
+
+    def __init__(self, start: Callable[[], Fit[T]], *, budget: int | None = None) -> None:
+        self._start, self.budget = start, budget
+        self._known: dict[str, float] = {}
+        self._open: dict[str, tuple[Question, str]] = {}
+        self._fit: Fit[T] | None = None
+        self._round: list[tuple[Question, str]] = []
+        self._result: list[T] = []
+
+    @property
+    def n_questions(self) -> int:
+        """Questions answered so far."""
+        return len(self._known)
+
+    def ask(self) -> tuple[Question, ...]:
+        """Return the open questions; none when the fit is finished."""
+        if self._fit is None:
+            self._fit = self._start()
+            self._advance(None)
+        while self._round and not self._open:
+            self._advance([self._known[digest] for _, digest in self._round])
+        return tuple(question for question, _ in self._open.values())
+
+    def tell(self, key: str, answer: Any) -> None:
+        """Give the answer to an open question; one that is refused leaves the interview as it was."""
+        self.ask()
+        if key not in self._open:
+            raise UnknownQuestionError(
+                f"there is no open question {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
+            )
+        question, digest = self._open[key]
+        self._known[digest] = check_number(question, answer)
+        del self._open[key]
+
+    def result(self) -> T:
+        """Return what the fit found."""
+        if self.ask() or not self._result:
+            raise NotFinishedError(f"the interview has {len(self._open)} open question(s): answer them first")
+        return self._result[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the answers so far to one npz file, without pickle."""
+        write_archive(
+            path,
+            kind="interview",
+            header={"digests": list(self._known)},
+            arrays={"answers": np.array(list(self._known.values()))},
+        )
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Take over the answers of a saved interview: the fit asks only what they do not tell."""
+        header, arrays = read_archive(path, kind="interview")
+        self._known = dict(zip(header["digests"], (float(value) for value in arrays["answers"]), strict=True))
+        self._fit, self._round, self._open = None, [], {}
+
+    def _advance(self, answers: list[float] | None) -> None:
+        """Send answers, and open the questions of the next round that were never answered."""
+        assert self._fit is not None  # noqa: S101
+        try:
+            asked = next(self._fit) if answers is None else self._fit.send(answers)
+        except StopIteration as done:
+            self._result, self._round = [done.value], []
+            return
+        self._round = [(question, question.fingerprint()) for question in asked]
+        fresh = {digest: question for question, digest in reversed(self._round) if digest not in self._known}
+        if self.budget is not None and len(self._known) + len(fresh) > self.budget:
+            raise BudgetError(
+                f"{len(self._known)} questions were answered and {len(fresh)} more are needed; the budget is "
+                f"{self.budget}: raise it, or use fewer rules"
+            )
+        base = self.n_questions
+        self._open = {
+            f"{base + place}/{question.key}": (_renamed(question, f"{base + place}/{question.key}"), digest)
+            for place, (digest, question) in enumerate(reversed(fresh.items()))
+        }
+
+
+def _renamed(question: Question, key: str) -> Question:
+    """Return the question under a name that is unique in the interview."""
+    return Question(
+        key=key,
+        kind=question.kind,
+        text=question.text,
+        n_rows=question.n_rows,
+        rows=question.rows,
+        columns=question.columns,
+        _predict=question._predict,  # noqa: SLF001
+    )

@@ -1,0 +1,233 @@
+"""What a rule is fitted to: two tables of probabilities with named bases, and a metric or somebody to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray, check_eta, check_labels, check_phi, check_rows, check_weights
+from postshift.core.inquiry import ConfusionMetric
+from postshift.core.loop import Loop
+from postshift.core.moments import weighted_confusions
+from postshift.core.plugin import onehot
+from postshift.core.questions import Kind, Question
+from postshift.core.records import FitResult
+from postshift.core.sample import Sample
+from postshift.exceptions import LabelError, MetricError, ShapeError
+from postshift.metrics.drivers import ConfusionDriver
+from postshift.rules.conversation import Fit, relay
+from postshift.rules.posterior import Posterior, Stack, fit_stack
+
+CONSTANT = "constant"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Rows with the model's probabilities and, under their names, the basis functions of several bases."""
+
+    eta: FloatArray
+    bases: Mapping[str, FloatArray]
+    labels: IntArray | None = None
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(cls, eta: Any, *, bases: Mapping[str, Any] | None = None, labels: Any = None, weights: Any = None) -> Table:
+        """Validate; the constant basis is always there, and the rows of every basis are divided by their sums."""
+        table = check_eta(eta)
+        n_rows, n_classes = table.shape
+        named = {CONSTANT: np.ones((n_rows, 1))}
+        for name, phi in (bases or {}).items():
+            named[name] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {name!r}"))
+        return cls(
+            eta=table,
+            bases=named,
+            labels=None if labels is None else check_labels(labels, n_rows=n_rows, n_classes=n_classes),
+            weights=check_weights(weights, n_rows=n_rows),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.eta)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+        return int(self.eta.shape[1])
+
+    def sample(self, basis: str) -> Sample:
+        """Return the rows over one basis."""
+        return Sample(eta=self.eta, phi=self.bases[basis], labels=self.labels, weights=self.weights)
+
+    def take(self, rows: IntArray) -> Table:
+        """Return these rows only."""
+        return Table(
+            eta=self.eta[rows],
+            bases={name: phi[rows] for name, phi in self.bases.items()},
+            labels=None if self.labels is None else self.labels[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+
+def unit_rows(phi: FloatArray) -> FloatArray:
+    """Return basis functions whose rows sum to 1."""
+    return np.asarray(phi / phi.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Training and validation rows and the metric.
+
+    Build it with :meth:`labelled` (a psi of the confusion matrix and labels at hand) or :meth:`queried` (somebody
+    answers questions about soft or hard predictions).
+    """
+
+    train: Table | None
+    val: Table
+    kind: Kind
+    metric: ConfusionMetric | None = None
+    categories: IntArray | None = field(default=None, repr=False)
+
+    @classmethod
+    def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
+        """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics."""
+        _check_tables(train, val)
+        if val.labels is None:
+            raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
+        driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric, groups=groups)
+        return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories)
+
+    @classmethod
+    def queried(cls, train: Table | None, val: Table, *, kind: Kind) -> Problem:
+        """Return a problem of which only values of predictions are told."""
+        _check_tables(train, val)
+        if kind not in ("soft", "hard"):
+            raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
+        return cls(train=train, val=val, kind=kind)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+        return self.val.n_classes
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the labels are at hand."""
+        return self.categories is not None
+
+    @property
+    def row_weights(self) -> FloatArray:
+        """Validation weights that sum to 1."""
+        weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def n_categories(self) -> int:
+        """Rows of the confusion matrix: the classes, or (group, class) pairs."""
+        return int(getattr(self.metric, "n_categories", self.n_classes))
+
+    @property
+    def counts(self) -> FloatArray:
+        """Weight of the validation rows of each category."""
+        weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
+        return np.asarray(np.bincount(self._categories, weights=weights, minlength=self.n_categories), dtype=np.float64)
+
+    @property
+    def fitting_metric(self) -> ConfusionMetric:
+        """The metric that rules optimise: a smooth one in place of a minimum."""
+        metric = self._metric
+        smooth: ConfusionMetric = metric.smoothed(self.counts) if hasattr(metric, "smoothed") else metric
+        return smooth
+
+    def confusion(self, table: FloatArray) -> FloatArray:
+        """Return the confusion matrix (R, m) of class distributions on the validation rows."""
+        weights = self.row_weights[:, None]
+        found = weighted_confusions(weights, self._categories, table, n_categories=self.n_categories)
+        return np.asarray(found[0])
+
+    def confusion_rows(self, order: IntArray | slice) -> tuple[IntArray, FloatArray]:
+        """Return category and share of weight of the validation rows, in an order."""
+        return self._categories[order], self.row_weights[order]
+
+    def metric_of(self, confusions: FloatArray) -> FloatArray:
+        """Return the metric of a stack of confusion matrices."""
+        return np.asarray(self._metric.value(np.maximum(confusions, 0)))
+
+    def values(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
+        """Return the value of class distributions (n, m), asking where the labels are not at hand."""
+        if self.is_labelled:
+            return [float(self._metric.value(self.confusion(table))) for table in tables]
+        answers = yield [self._question(f"value.{place}", table) for place, table in enumerate(tables)]
+        return [float(answer) for answer in answers]
+
+    def label_values(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
+        """Return the value of deterministic labels."""
+        return (yield from self.values([onehot(each, n_classes=self.n_classes) for each in labels]))
+
+    def answer(self, question: Question) -> FloatArray:
+        """Answer a confusion question of the core, from the labels at hand; folds may lack a class."""
+        columns = np.asarray(question.columns) * self.row_weights[:, None]
+        return weighted_confusions(columns, self._categories, question.predictions, n_categories=self.n_categories)
+
+    def fitted(self, run: Loop) -> Fit[FitResult]:
+        """Return the result of a run of the core, answering or passing on its questions."""
+        if not self.is_labelled:
+            return (yield from relay(run))
+        while questions := run.ask():
+            for question in questions:
+                run.tell(question.key, self.answer(question))
+        return run.result()
+
+    def with_eta(self, posterior: Posterior) -> Problem:
+        """Return the problem as seen through a posterior: eta replaced on both sides."""
+        train = None if self.train is None else replace(self.train, eta=posterior(self.train.eta))
+        return replace(self, train=train, val=replace(self.val, eta=posterior(self.val.eta)))
+
+    @cached_property
+    def stacked(self) -> tuple[Stack, Problem]:
+        """The stack fitted to the validation labels, and the problem seen through it; fitted once for all rules."""
+        labels = self._categories % self.n_classes
+        stack = fit_stack(self.val.eta, labels, self.val.weights)
+        return stack, self.with_eta(stack)
+
+    def take(self, rows: IntArray) -> Problem:
+        """Return the problem on some validation rows only."""
+        return replace(self, val=self.val.take(rows), categories=self._categories[rows])
+
+    @property
+    def _metric(self) -> Any:
+        """The metric, refused where only values are told."""
+        if self.metric is None:
+            raise MetricError("only values of predictions are told here: the metric itself is not at hand")
+        return self.metric
+
+    @property
+    def _categories(self) -> IntArray:
+        """The category of every validation row, refused where only values are told."""
+        if self.categories is None:
+            raise MetricError("only values of predictions are told here: the labels are not at hand")
+        return self.categories
+
+    def _question(self, key: str, table: FloatArray) -> Question:
+        """Return a question about a table, as labels where only these are accepted."""
+        shown = np.argmax(table, axis=1) if self.kind == "hard" else table
+        text = "the value of these labels" if self.kind == "hard" else "the value of these predictions"
+        return Question(key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown)
+
+
+def _check_tables(train: Table | None, val: Table) -> None:
+    """Refuse tables that do not fit each other."""
+    check_rows(val.n_rows, name="validation")
+    if train is None:
+        return
+    check_rows(train.n_rows, name="training")
+    shapes = [{name: phi.shape[1] for name, phi in part.bases.items()} for part in (train, val)]
+    if train.n_classes != val.n_classes or shapes[0] != shapes[1]:
+        raise ShapeError(
+            f"training and validation rows must have the same classes and bases. Got {train.n_classes} classes with "
+            f"bases {shapes[0]} and {val.n_classes} classes with bases {shapes[1]}"
+        )

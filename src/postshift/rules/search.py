@@ -1,0 +1,112 @@
+"""Plug-in search: the weights of ``argmax w_i eta_i`` by coordinate-wise line search, exact over the distinct ratios.
+
+With all weights but one fixed, the prediction of a row changes exactly once, where the class overtakes the best of the
+others. So the metric, as a function of that weight, takes at most n + 1 values, and all of them are computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.plugin import onehot
+from postshift.rules.conversation import Fit
+from postshift.rules.fitted import FittedRule, plug_in_rule
+from postshift.rules.problem import Problem
+
+_CHUNK = 1 << 22  # numbers held at once when all cuts' confusion matrices are built
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSearch:
+    """Coordinate-wise search of the class weights on the metric of the deterministic labels.
+
+    Parameters
+    ----------
+    max_sweeps : int
+        Rounds over the classes; it stops before if a round brought nothing.
+    max_cuts : int
+        Where every value is asked for: the most cuts tried per class, spread evenly over the distinct ratios.
+    """
+
+    name: str = "plug-in search"
+    max_sweeps: int = 3
+    max_cuts: int = 15
+
+    def usable(self, problem: Problem) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def bound(self, problem: Problem) -> int:
+        """Return the number of cuts of all sweeps."""
+        return 0 if problem.is_labelled else self.max_sweeps * problem.n_classes * self.max_cuts + 1
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Search from equal weights."""
+        weights, eta = np.ones(problem.n_classes), problem.val.eta
+        (best,) = yield from problem.label_values([np.argmax(weights * eta, axis=1)])
+        for _ in range(self.max_sweeps):
+            before = best
+            for label in range(problem.n_classes):
+                cuts = distinct_cuts(weights, eta, label)
+                if not problem.is_labelled:
+                    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, self.max_cuts).astype(int))]
+                values = yield from _values_at(problem, weights, label, cuts)
+                if values.max() > best:
+                    best, weights[label] = float(values.max()), cuts[int(np.argmax(values))]
+            if best <= before:
+                break
+        return plug_in_rule(self.name, weights, problem=problem)
+
+
+def distinct_cuts(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:
+    """Return one weight between each two neighbouring ratios at which ``label`` overtakes the others."""
+    ratios = np.unique(overtaking(weights, eta, label))
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+    if len(ratios) == 0:
+        return np.array([weights[label]])
+    between = np.sqrt(ratios[1:] * ratios[:-1])
+    return np.concatenate([[ratios[0] / 2], between, [ratios[-1] * 2]])
+
+
+def overtaking(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:
+    """Return the weight of ``label`` at which each row would change to it."""
+    others = np.delete(weights * eta, label, axis=1).max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(eta[:, label] > 0, others / eta[:, label], np.inf))
+
+
+def _values_at(problem: Problem, weights: FloatArray, label: int, cuts: FloatArray) -> Fit[FloatArray]:
+    """Return the metric at every cut: from running confusion matrices, or asked for one by one."""
+    eta = problem.val.eta
+    if not problem.is_labelled:
+        tried = np.tile(weights, (len(cuts), 1))
+        tried[:, label] = cuts
+        return np.array((yield from problem.label_values([np.argmax(row * eta, axis=1) for row in tried])))
+    without = np.where(np.arange(problem.n_classes) == label, -1.0, weights * eta)
+    current = np.argmax(without, axis=1)  # what each row is predicted as long as label does not overtake
+    ratios = overtaking(weights, eta, label)
+    return np.concatenate(list(_running(problem, current, ratios, label, cuts)))
+
+
+def _running(problem: Problem, current: IntArray, ratios: FloatArray, label: int, cuts: FloatArray) -> list[FloatArray]:
+    """Return the metric at ascending cuts, in chunks: rows change to ``label`` in the order of their ratios."""
+    confusion = problem.confusion(onehot(current, n_classes=problem.n_classes))
+    order = np.argsort(ratios, kind="stable")
+    place = np.searchsorted(ratios[order], cuts, side="left")  # rows with a smaller ratio have changed
+    moves = np.zeros((len(order), *confusion.shape))
+    rows = np.arange(len(order))
+    categories, mass = problem.confusion_rows(order)
+    moves[rows, categories, current[order]] -= mass
+    moves[rows, categories, label] += mass
+    found, size = [], max(1, _CHUNK // confusion.size)
+    running, done = confusion.copy(), 0
+    for first in range(0, len(cuts), size):
+        stops = place[first : first + size]
+        steps = np.cumsum(moves[done : stops[-1]], axis=0)
+        table = np.concatenate([np.zeros((1, *confusion.shape)), steps])
+        found.append(problem.metric_of(running + table[stops - done]))
+        running, done = running + table[-1], int(stops[-1])
+    return found

@@ -1,0 +1,60 @@
+"""The rules that need no search: the model as it is, and the inverse prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.core.plugin import inverse_prior
+from postshift.rules.conversation import Fit
+from postshift.rules.fitted import FittedRule, plug_in_rule
+from postshift.rules.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """``argmax eta``: the model as it is."""
+
+    name: str = "base"
+
+    def usable(self, problem: Problem) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def bound(self, problem: Problem) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Return the rule with equal weights."""
+        yield from ()
+        return plug_in_rule(self.name, np.ones(problem.n_classes), problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class InversePrior:
+    """``argmax eta_i / prior_i``, the prior being the mean of eta over the training rows (else validation)."""
+
+    name: str = "inverse prior"
+
+    def usable(self, problem: Problem) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def bound(self, problem: Problem) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Return the rule with weights 1 / prior."""
+        yield from ()
+        weights = inverse_prior(mean_prior(problem), n_bases=1).alpha[0]
+        return plug_in_rule(self.name, weights, problem=problem)
+
+
+def mean_prior(problem: Problem) -> FloatArray:
+    """Return the mean of eta over the training rows, or over the validation rows where there are none."""
+    table = problem.val if problem.train is None else problem.train
+    return np.asarray(np.average(table.eta, axis=0, weights=table.weights))

@@ -1,0 +1,169 @@
+"""Rules that search class weights through a softened argmax: the smoothed plug-in and expected utility.
+
+``h_j(x)`` proportional to ``(w_j p_j(x))^(1/T)`` is a plug-in whose argmax is softened by a temperature T. A metric of
+it is a smooth function of ``theta = log w``: its gradients lead to weights that follow the noise of few rows less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from postshift._validation import FloatArray
+from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
+from postshift.rules.conversation import Fit
+from postshift.rules.fitted import FittedRule, plug_in_rule
+from postshift.rules.posterior import FLOOR
+from postshift.rules.problem import Problem
+from postshift.rules.simple import mean_prior
+
+TEMPERATURE = 0.2
+_GRID = np.log([0.25, 0.5, 0.8, 1.25, 2.0, 4.0])  # factors tried where every value is asked for
+_SWEEPS = 2
+_DIFFERENCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothedPlugin:
+    """Class weights by the metric of the softened argmax on the validation rows."""
+
+    name: str = "smoothed plug-in"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether soft predictions can be scored."""
+        return problem.kind != "hard"
+
+    def bound(self, problem: Problem) -> int:
+        """Return the questions of a coordinate search over a grid."""
+        return 0 if problem.is_labelled else 2 + _SWEEPS * problem.n_classes * len(_GRID)
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Ascend from equal weights and from the inverse prior, and keep the better."""
+        starts = [np.zeros(problem.n_classes), -np.log(np.maximum(mean_prior(problem), FLOOR))]
+        if problem.is_labelled:
+            objective = _labelled_objective(problem)
+            theta = max((_ascend(objective, start) for start in starts), key=lambda found: found[1])[0]
+        else:
+            theta = yield from _coordinate_search(problem, starts)
+        return plug_in_rule(self.name, _weights(theta), problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedUtility:
+    """Class weights that maximise psi of the *expected* confusion matrix, each row's label drawn from its posterior.
+
+    Half of the weight is on the training rows, half on the validation rows. It makes sense on a posterior that can be
+    trusted: on the stack.
+    """
+
+    name: str = "expected utility"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether psi is at hand and its rows are the classes (a posterior of groups there is not)."""
+        return problem.is_labelled and problem.n_categories == problem.n_classes
+
+    def bound(self, problem: Problem) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Ascend from equal weights and from the inverse prior, and keep the better."""
+        yield from ()
+        objective = _expected_objective(problem)
+        starts = [np.zeros(problem.n_classes), -np.log(np.maximum(mean_prior(problem), FLOOR))]
+        theta = max((_ascend(objective, start) for start in starts), key=lambda found: found[1])[0]
+        return plug_in_rule(self.name, _weights(theta), problem=problem)
+
+
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
+
+
+def softened(eta: FloatArray, theta: FloatArray) -> FloatArray:
+    """Return the softened argmax of ``exp(theta_j) eta_j``."""
+    return np.asarray(softmax((np.log(np.clip(eta, FLOOR, 1)) + theta) / TEMPERATURE, axis=1))
+
+
+def _labelled_objective(problem: Problem) -> Objective:
+    """Return value and gradient in theta of the metric of the softened argmax."""
+    metric, eta = problem.fitting_metric, problem.val.eta
+    rows = np.arange(problem.val.n_rows)
+    categories, shares = problem.confusion_rows(rows)
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        table = softened(eta, theta)
+        confusion = problem.confusion(table)
+        pull = shares[:, None] * _gradient(metric, confusion)[categories]
+        return float(metric.value(confusion)), _chain(table, pull)
+
+    return objective
+
+
+def _expected_objective(problem: Problem) -> Objective:
+    """Return value and gradient in theta of psi of the expected confusion matrix."""
+    metric = problem.fitting_metric
+    tables = [part for part in (problem.train, problem.val) if part is not None]
+    eta = np.concatenate([part.eta for part in tables])
+    shares = np.concatenate([_unit(part.weights, part.n_rows) / len(tables) for part in tables])
+    weighted = eta * shares[:, None]
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        table = softened(eta, theta)
+        confusion = weighted.T @ table
+        return float(metric.value(confusion)), _chain(table, weighted @ _gradient(metric, confusion))
+
+    return objective
+
+
+def _chain(table: FloatArray, pull: FloatArray) -> FloatArray:
+    """Return the gradient in theta from the gradient in the softened predictions."""
+    mean = (pull * table).sum(axis=1, keepdims=True)
+    return np.asarray((table * (pull - mean)).sum(axis=0) / TEMPERATURE)
+
+
+def _gradient(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
+    """Return the metric's gradient, by differences where it has none."""
+    if isinstance(metric, DifferentiableMetric):
+        return metric.gradient(confusion)
+    size = confusion.size
+    moves = np.eye(size).reshape(size, *confusion.shape) * _DIFFERENCE
+    ahead, behind = metric.value(confusion + moves), metric.value(np.maximum(confusion - moves, 0))
+    return np.asarray((ahead - behind) / (2 * _DIFFERENCE)).reshape(confusion.shape)
+
+
+def _ascend(objective: Objective, start: FloatArray) -> tuple[FloatArray, float]:
+    """Return the theta that a quasi-Newton ascent ends at, and its value."""
+
+    def descent(theta: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = objective(theta)
+        return -value, -slope
+
+    found = minimize(descent, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return found.x, -float(found.fun)
+
+
+def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatArray]:
+    """Return theta by a coordinate search over a grid, asking for the value of softened predictions."""
+    values = yield from problem.values([softened(problem.val.eta, theta) for theta in starts])
+    best, theta = max(values), starts[int(np.argmax(values))].copy()
+    for _ in range(_SWEEPS):
+        for label in range(problem.n_classes):
+            tried = np.tile(theta, (len(_GRID), 1))
+            tried[:, label] += _GRID
+            values = yield from problem.values([softened(problem.val.eta, row) for row in tried])
+            if max(values) > best:
+                best, theta = max(values), tried[int(np.argmax(values))]
+    return theta
+
+
+def _weights(theta: FloatArray) -> FloatArray:
+    """Return exp(theta), scaled to a geometric mean of 1."""
+    return np.asarray(np.exp(theta - theta.mean()))
+
+
+def _unit(weights: FloatArray | None, n_rows: int) -> FloatArray:
+    """Return weights that sum to 1."""
+    return np.full(n_rows, 1 / n_rows) if weights is None else np.asarray(weights / weights.sum())

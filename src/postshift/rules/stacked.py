@@ -1,0 +1,36 @@
+"""The stack: a softmax regression of the clean labels on the model's log-probabilities, and any rule on top of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from postshift.rules.conversation import Fit
+from postshift.rules.fitted import FittedRule, Rule
+from postshift.rules.problem import Problem
+from postshift.rules.simple import Base
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """A rule fitted to the stacked posterior in place of eta; with no rule, the posterior's argmax."""
+
+    inner: Rule = field(default_factory=Base)
+
+    @property
+    def name(self) -> str:
+        """What the entry is called."""
+        return "stack" if isinstance(self.inner, Base) else f"stack + {self.inner.name}"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether clean labels are at hand."""
+        return problem.is_labelled and self.inner.usable(problem)
+
+    def bound(self, problem: Problem) -> int:
+        """Return the inner rule's bound."""
+        return self.inner.bound(problem)
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Fit the stack to the validation labels, then the inner rule to the posterior."""
+        stack, stacked = problem.stacked
+        found = yield from self.inner.fit(stacked)
+        return found.through(stack, self.name)

@@ -1,0 +1,179 @@
+"""COMPAS: both editions load alike, filtered, without what is known later; skipped, with the reason, without data."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import FrozenInstanceError
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from postshift.datasets import Table, load_compas
+from postshift.datasets._location import find_file
+from postshift.datasets.compas import FILE, PERSON
+from postshift.datasets.compas import _table as make_table
+from postshift.exceptions import DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_ROWS = 6_172
+FEATURES = (
+    "age", "priors_count", "juv_fel_count", "juv_misd_count", "juv_other_count",
+    "c_charge_degree=F", "c_charge_degree=M", "sex=Female", "sex=Male",
+    "age_cat=25 - 45", "age_cat=Greater than 45", "age_cat=Less than 25",
+)  # fmt: skip
+HEADER = (
+    "age", "priors_count", "juv_fel_count", "juv_misd_count", "juv_other_count", "c_charge_degree", "sex", "age_cat",
+    "race", "two_year_recid", "days_b_screening_arrest", "is_recid", "score_text", "priors_count",
+)  # fmt: skip
+GOOD = {
+    "age": "30", "priors_count": "2", "juv_fel_count": "0", "juv_misd_count": "1", "juv_other_count": "0",
+    "c_charge_degree": "F", "sex": "Male", "age_cat": "25 - 45", "race": "Other", "two_year_recid": "1",
+    "days_b_screening_arrest": "-1", "is_recid": "1", "score_text": "Low",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    """Return the file, or skip and say what is missing."""
+    try:
+        return find_file("compas", FILE)
+    except DataNotFoundError as error:
+        pytest.skip(f"COMPAS is not tested: {error}")
+
+
+@pytest.fixture(scope="module")
+def table(path: Path) -> Table:
+    return load_compas(data_dir=path.parent.parent)
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.reader(lines))
+
+
+def write(root: Path, rows: list[list[str]]) -> Path:
+    path = root / "compas" / FILE
+    path.parent.mkdir()
+    with path.open("w", encoding="utf-8", newline="") as lines:
+        csv.writer(lines).writerows(rows)
+    return root
+
+
+def with_person_columns(rows: list[list[str]]) -> list[list[str]]:
+    """Return the published edition's columns, filled with made-up values; they stand among the others."""
+    names = sorted(PERSON)
+    header, *body = rows
+    return [
+        [header[0], *names, *header[1:]],
+        *([row[0], *(f"nobody, {name} {i}" for name in names), *row[1:]] for i, row in enumerate(body)),
+    ]
+
+
+class TestTable:
+    def test_shapes_and_types(self, table: Table) -> None:
+        assert table.X.shape == (N_ROWS, len(FEATURES))
+        assert table.X.dtype == np.float64
+        for labels in (table.y, *table.groups.values()):
+            assert labels.shape == (N_ROWS,)
+            assert labels.dtype == np.intp
+
+    def test_recidivists(self, table: Table) -> None:
+        assert set(np.unique(table.y)) == {0, 1}
+        assert table.y.mean() == pytest.approx(0.455, abs=5e-4)
+
+    def test_only_what_was_known_before_is_a_feature(self, table: Table) -> None:
+        assert table.feature_names == FEATURES
+        assert np.isfinite(table.X).all()
+
+    def test_every_category_is_one_hot(self, table: Table) -> None:
+        sources = np.array([name.partition("=")[0] for name in table.feature_names])
+        for source in ("c_charge_degree", "sex", "age_cat"):
+            assert (table.X[:, sources == source].sum(axis=1) == 1).all()
+
+    def test_age_categories_are_those_of_age(self, table: Table) -> None:
+        """Whatever its name says, the oldest category starts at 45."""
+        age = table.X[:, 0]
+        np.testing.assert_array_equal(table.X[:, FEATURES.index("age_cat=Greater than 45")] == 1, age >= 45)
+        np.testing.assert_array_equal(table.X[:, FEATURES.index("age_cat=Less than 25")] == 1, age < 25)
+
+    def test_groups(self, table: Table) -> None:
+        assert set(table.groups) == set(table.group_names) == {"race", "sex"}
+        for name, codes in table.groups.items():
+            counts = np.bincount(codes)
+            assert len(counts) == len(table.group_names[name])
+            assert counts.min() > 0
+        race = dict(zip(table.group_names["race"], np.bincount(table.groups["race"]).tolist(), strict=True))
+        assert race["African-American"] == 3_175
+        assert race["Caucasian"] == 2_103
+        np.testing.assert_array_equal(table.groups["sex"], table.X[:, FEATURES.index("sex=Male")])
+
+    def test_frozen(self, table: Table) -> None:
+        with pytest.raises(FrozenInstanceError):
+            table.y = table.y  # type: ignore[misc]
+
+
+class TestFilter:
+    @pytest.mark.parametrize(
+        ("column", "value", "stays"),
+        [
+            ("days_b_screening_arrest", "30", True),
+            ("days_b_screening_arrest", "-30", True),
+            ("days_b_screening_arrest", "31", False),
+            ("days_b_screening_arrest", "-31", False),
+            ("days_b_screening_arrest", "", False),
+            ("is_recid", "0", True),
+            ("is_recid", "-1", False),
+            ("c_charge_degree", "M", True),
+            ("c_charge_degree", "O", False),
+            ("score_text", "N/A", False),
+        ],
+    )
+    def test_one_row(self, column: str, value: str, stays: bool) -> None:
+        rows = [[row[name] for name in HEADER] for row in (GOOD, {**GOOD, column: value})]
+        assert len(make_table(HEADER, rows).y) == 1 + stays
+
+    def test_values_and_the_repeated_column(self) -> None:
+        table = make_table(HEADER, [[GOOD[name] for name in HEADER]])
+        assert table.X.tolist() == [[30, 2, 0, 1, 0, 1, 1, 1]]
+        assert table.feature_names[5:] == ("c_charge_degree=F", "sex=Male", "age_cat=25 - 45")
+        assert table.y.tolist() == [1]
+        assert table.group_names == {"race": ("Other",), "sex": ("Male",)}
+
+
+class TestFiles:
+    def test_the_published_edition_loads_alike(self, path: Path, table: Table, tmp_path: Path) -> None:
+        published = load_compas(data_dir=write(tmp_path, with_person_columns(read(path))))
+        assert published.feature_names == table.feature_names
+        assert published.X.tobytes() == table.X.tobytes()
+        np.testing.assert_array_equal(published.y, table.y)
+        for name, codes in table.groups.items():
+            np.testing.assert_array_equal(published.groups[name], codes)
+
+    @pytest.mark.parametrize("published", [False, True])
+    def test_a_changed_value_is_refused(self, path: Path, tmp_path: Path, published: bool) -> None:
+        rows = with_person_columns(read(path)) if published else read(path)
+        place = rows[0].index("age")
+        rows[100][place] = str(int(rows[100][place]) + 1)
+        with pytest.raises(InputError, match=r"must be the published file.*sha256 a5e5c34b"):
+            load_compas(data_dir=write(tmp_path, rows))
+
+    def test_a_truncated_copy_is_refused(self, path: Path, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="7,213 rows"):
+            load_compas(data_dir=write(tmp_path, read(path)[:-1]))
+
+    def test_a_missing_column_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="without race, two_year_recid instead"):
+            load_compas(data_dir=write(tmp_path, [[n for n in HEADER if n not in {"race", "two_year_recid"}]]))
+
+    def test_an_empty_file_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="Got 0 columns"):
+            load_compas(data_dir=write(tmp_path, []))
+
+    def test_missing_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(DataNotFoundError, match="compas-scores-two-years"):
+            load_compas(data_dir=tmp_path)

@@ -1,0 +1,86 @@
+"""Default: verified, sex kept out of the features; skipped, with the reason, without the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from postshift.datasets import Table, load_default_credit
+from postshift.datasets._location import find_file
+from postshift.datasets.default_credit import FILE
+from postshift.datasets.default_credit import _table as make_table
+from postshift.exceptions import DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_ROWS = 30_000
+SMALL = b""""ID","LIMIT_BAL","SEX","EDUCATION","MARRIAGE","AGE","default.payment.next.month"
+7,2e+05,2,2,1,24,1
+8,50000,1,0,1,30,0
+"""
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    """Return the file, or skip and say what is missing."""
+    try:
+        return find_file("default_credit", FILE)
+    except DataNotFoundError as error:
+        pytest.skip(f"Default is not tested: {error}")
+
+
+@pytest.fixture(scope="module")
+def table(path: Path) -> Table:
+    return load_default_credit(data_dir=path.parent.parent)
+
+
+class TestTable:
+    def test_shapes_and_types(self, table: Table) -> None:
+        assert table.X.shape == (N_ROWS, 20 + 7 + 4)
+        assert table.X.dtype == np.float64
+        for labels in (table.y, table.groups["sex"]):
+            assert labels.shape == (N_ROWS,)
+            assert labels.dtype == np.intp
+
+    def test_counts(self, table: Table) -> None:
+        assert np.bincount(table.y).tolist() == [23_364, 6_636]
+        assert table.group_names == {"sex": ("male", "female")}
+        assert np.bincount(table.groups["sex"]).tolist() == [11_888, 18_112]
+
+    def test_features(self, table: Table) -> None:
+        assert len(set(table.feature_names)) == len(table.feature_names) == table.X.shape[1]
+        sources = {name.partition("=")[0] for name in table.feature_names}
+        assert not sources & {"ID", "SEX", "default.payment.next.month"}
+        assert {"LIMIT_BAL", "AGE", "PAY_0", "PAY_6", "BILL_AMT1", "PAY_AMT6", "EDUCATION", "MARRIAGE"} <= sources
+        assert np.isfinite(table.X).all()
+
+    def test_every_category_is_one_hot(self, table: Table) -> None:
+        for source, n_codes in (("EDUCATION", 7), ("MARRIAGE", 4)):
+            columns = [name.startswith(f"{source}=") for name in table.feature_names]
+            assert sum(columns) == n_codes
+            assert (table.X[:, columns].sum(axis=1) == 1).all()
+
+    def test_two_rows(self) -> None:
+        table = make_table(SMALL)
+        assert table.feature_names == ("LIMIT_BAL", "AGE", "EDUCATION=0", "EDUCATION=2", "MARRIAGE=1")
+        assert table.X.tolist() == [[200_000, 24, 0, 1, 1], [50_000, 30, 1, 0, 1]]
+        assert table.y.tolist() == [1, 0]
+        assert table.groups["sex"].tolist() == [1, 0]
+
+
+class TestFiles:
+    def test_another_file_is_refused(self, tmp_path: Path) -> None:
+        copy = tmp_path / "default_credit" / FILE
+        copy.parent.mkdir()
+        copy.write_bytes(SMALL)
+        with pytest.raises(InputError, match="must be the published file, with sha256 a0f0ab49"):
+            load_default_credit(data_dir=tmp_path)
+
+    def test_missing_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(DataNotFoundError, match="UCI_Credit_Card"):
+            load_default_credit(data_dir=tmp_path)
