@@ -71,6 +71,20 @@ class EngineContract:
         np.testing.assert_allclose(found.own, expected.own, **CLOSE)
         np.testing.assert_allclose(found.reference, expected.reference, **CLOSE)
 
+    @given(problem=problems(), n_blocks=st.sampled_from([1, 3, 7]))
+    def test_sums_of_influence_regression(self, problem, n_blocks):
+        sample = Sample.of(problem.train.eta, phi=problem.train.phi, weights=problem.train.weights)
+        engine = self.make(sample, n_blocks)
+        features = np.einsum("nl,ni->nli", sample.phi, sample.eta).reshape(sample.n_samples, -1)
+        weights = sample.row_weights[:, None]
+        found = engine.gram_sums()
+        np.testing.assert_allclose(found.gram, features.T @ (weights * features), **CLOSE)
+        np.testing.assert_allclose(found.cross, features.T @ (weights * sample.eta), **CLOSE)
+        assert found.total == pytest.approx(weights.sum())
+        rule = PlugIn(weighting=DIAGONAL, alpha=np.ones((sample.n_bases, sample.n_classes)), n_classes=sample.n_classes)
+        hits = weights * sample.eta * rule.distribution(sample.eta, sample.phi)
+        np.testing.assert_allclose(engine.influence_sums(rule).pair, features.T @ hits, **CLOSE)
+
     def test_a_class_that_never_occurs(self):
         sample = Sample.of(np.full((4, 3), 1 / 3), labels=[0, 0, 1, 1])
         assert self.make(sample, 2).label_sums().single[0, 2] == 0

@@ -55,7 +55,10 @@ def test_importing_brings_no_optional_package_along():
 
 def test_the_demo_says_what_was_elicited():
     shown = run(str(ROOT / "examples" / "digits_demo.py"), cwd=ROOT).stdout
-    scores = {line[:36].strip(): float(line[36:46]) for line in shown.splitlines() if line[36:46].strip()[:2] == "0."}
+    paper, menu = shown.split("the menu ")
+    scores = {line[:36].strip(): float(line[36:46]) for line in paper.splitlines() if line[36:46].strip()[:2] == "0."}
+    assert "stack + influence [constant]" in menu
+    assert "Why: " in menu
     base = scores.pop("argmax eta (the model as it is)")
     assert len(scores) == 4
     assert min(scores.values()) > base + 0.1

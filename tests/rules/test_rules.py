@@ -202,13 +202,22 @@ def test_a_fit_that_must_ask():
         without_questions(Influence().fit(queried))
 
 
-@pytest.mark.parametrize("rule", [PluginSearch(), SmoothedPlugin(), Influence("user", 3), Paper("user", max_iter=3)])
-@pytest.mark.parametrize("kind", ["soft", "hard"])
+ASKING = [PluginSearch(), SmoothedPlugin(), Influence("user", 3), Paper("user", max_iter=3)]
+
+
+def test_smoothed_plug_ins_need_the_value_of_soft_predictions():
+    train, val = tables()
+    assert not SmoothedPlugin().usable(Problem.queried(train, val, kind="hard"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [*((rule, "soft") for rule in ASKING), *((rule, "hard") for rule in ASKING if rule != SmoothedPlugin())],
+)
 def test_by_questions_alone_within_the_bound(rule, kind):
     train, val = tables(8, n_val=200)
     queried = Problem.queried(train, val, kind=kind)
-    if not rule.usable(queried):
-        pytest.skip(f"{rule.name} is not for kind {kind!r}: it needs the value of soft predictions")
+    assert rule.usable(queried)
     found, interview = answered(lambda: rule.fit(queried), GMean(), val.labels)
     assert interview.n_questions <= rule.bound(queried)
     base = value_of(GMean(), val.labels, val.eta.argmax(axis=1))

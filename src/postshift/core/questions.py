@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -65,6 +65,14 @@ class Question:
     def predictions(self) -> Any:
         """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed when asked for, read-only."""
         return read_only(self._predict())
+
+    def renamed(self, key: str) -> Question:
+        """Return the same question under another name."""
+        return replace(self, key=key)
+
+    def restricted(self, rows: IntArray, *, n_rows: int) -> Question:
+        """Return a question about a sample of its own as one about some ``rows`` of a larger sample."""
+        return replace(self, rows=rows, n_rows=n_rows, text=f"{self.text}, on {len(rows)} of the rows")
 
     def fingerprint(self) -> str:
         """Return a digest of what is shown: equal digests are the same question."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
@@ -46,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Why the result is what it is."""
+    """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum."""
 
     how: Literal["average", "best", "queries"]
     entries: tuple[Entry, ...]
@@ -55,6 +54,7 @@ class Record:
     noise: float
     fallback: bool
     reason: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +98,9 @@ class Choice:
         With labels: average the entries (one 5-fold pass) or take the best one (two passes).
     entries : tuple of rules, optional
         By default the problem's menu. The first is the base.
+    query_folds : int
+        Where only values are told, and of subsets of the rows too: the number of folds, each with questions of its own.
+        0 scores each candidate once on all rows.
     budget : int, optional
         Where only values are told: the most questions.
     random_state : int
@@ -107,6 +110,7 @@ class Choice:
     how: Literal["average", "best"] = "average"
     entries: tuple[Rule, ...] | None = None
     n_folds: int = 5
+    query_folds: int = 0
     budget: int | None = None
     random_state: int = 0
 
@@ -124,7 +128,11 @@ class Choice:
         if problem.is_labelled:
             return 0
         entries = self.affordable(problem)
-        return sum(rule.bound(problem) for rule in entries) + len(entries)
+        return sum(self._cost(rule, problem) for rule in entries) + len(entries)
+
+    def _cost(self, rule: Rule, problem: Problem) -> int:
+        """Return the most questions for one entry: a fit per fold, and one on all rows."""
+        return rule.bound(problem) * (self.query_folds + 1)
 
     # -- with labels ------------------------------------------------------------------------------------
 
@@ -147,6 +155,7 @@ class Choice:
             noise=noise,
             fallback=fallback,
             reason=_reason(entries, values, kept, score, fallback=fallback, noise=noise),
+            notes=_notes(rule.rules),
         )
         return Chosen(rule=rule, record=record)
 
@@ -165,10 +174,10 @@ class Choice:
         left = self.budget - len(entries)
         chosen = []
         for rule in entries:
-            fitting = _within(rule, problem, left)
+            fitting = _within(rule, problem, left // (self.query_folds + 1))
             if fitting is not None:
                 chosen.append(fitting)
-                left -= fitting.bound(problem)
+                left -= self._cost(fitting, problem)
         if left < 0 or len(chosen) < 2:
             raise BudgetError(
                 f"a budget of {self.budget} questions does not pay for the base and one more rule on {len(entries)} "
@@ -177,14 +186,18 @@ class Choice:
         return tuple(chosen)
 
     def _by_queries(self, problem: Problem, entries: tuple[Rule, ...]) -> Fit[Chosen]:
-        """Score each candidate's labels once on all rows; the base stands unless it is beaten by more than noise."""
+        """Score each candidate's labels once on all rows; the base stands unless it is beaten by more than noise.
+
+        With folds the labels are out of fold, and to beat the base at all is enough.
+        """
+        labels: list[IntArray] = []
         rules: list[FittedRule] = []
         for rule in entries:
             found = yield from rule.fit(problem)
             rules.append(found)
-        labels = [rule.labels(problem.val) for rule in rules]
+            labels.append((yield from self._queried_labels(problem, rule, found)))
         values = np.array((yield from problem.label_values(labels)))
-        margins = np.array([paired_noise(each, labels[0]) for each in labels])
+        margins = np.array([0.0 if self.query_folds else paired_noise(each, labels[0]) for each in labels])
         best = int(np.argmax(values - margins))
         fallback = best == 0
         weights = np.eye(len(entries))[best]
@@ -198,8 +211,21 @@ class Choice:
             reason=_reason(
                 entries, values, weights, float(values[best]), fallback=fallback, noise=float(margins.max())
             ),
+            notes=_notes((rules[best],)),
         )
         return Chosen(rule=AveragedRule(rules=(rules[best],), weights=np.ones(1)), record=record)
+
+    def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule) -> Fit[IntArray]:
+        """Return a rule's labels on all rows, out of fold where folds were asked for."""
+        if self.query_folds == 0:
+            return found.labels(problem.val)
+        order = np.random.default_rng([self.random_state, 2]).permutation(problem.val.n_rows)
+        labels = np.empty(problem.val.n_rows, dtype=np.intp)
+        for left in np.array_split(order, self.query_folds):
+            kept = np.setdiff1d(order, left)
+            fold = yield from rule.fit(problem.take(kept))
+            labels[left] = fold.labels(problem.val.take(left))
+        return labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -218,6 +244,8 @@ class OutOfFold:
 
 def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
     """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
+
     rows = np.arange(problem.val.n_rows)
     categories = problem.confusion_rows(slice(None))[0]
     if problem.val.n_rows >= MAX_VAL:
@@ -325,6 +353,11 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
             if shorter.bound(problem) <= left:
                 return shorter
     return None
+
+
+def _notes(rules: tuple[FittedRule, ...]) -> tuple[str, ...]:
+    """Return what the fitted rules have to say, each under its name."""
+    return tuple(f"{rule.name}: {rule.note}" for rule in rules if getattr(rule, "note", ""))
 
 
 def _lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -> tuple[Entry, ...]:

@@ -23,10 +23,10 @@ T = TypeVar("T")
 Fit = Generator[list[Question], list[Any], T]
 
 
-def relay(run: Loop) -> Fit[FitResult]:
-    """Pass on the questions of a run, and return its result."""
+def relay(run: Loop, *, about: Callable[[Question], Question]) -> Fit[FitResult]:
+    """Pass on the questions of a run, each as ``about`` puts it, and return its result."""
     while questions := list(run.ask()):
-        answers = yield questions
+        answers = yield [about(question) for question in questions]
         for question, answer in zip(questions, answers, strict=True):
             run.tell(question.key, answer)
     return run.result()
@@ -123,20 +123,5 @@ class Interview(Generic[T]):
                 f"{self.budget}: raise it, or use fewer rules"
             )
         base = self.n_questions
-        self._open = {
-            f"{base + place}/{question.key}": (_renamed(question, f"{base + place}/{question.key}"), digest)
-            for place, (digest, question) in enumerate(reversed(fresh.items()))
-        }
-
-
-def _renamed(question: Question, key: str) -> Question:
-    """Return the question under a name that is unique in the interview."""
-    return Question(
-        key=key,
-        kind=question.kind,
-        text=question.text,
-        n_rows=question.n_rows,
-        rows=question.rows,
-        columns=question.columns,
-        _predict=question._predict,  # noqa: SLF001
-    )
+        named = ((f"{base + place}/{q.key}", q, digest) for place, (digest, q) in enumerate(reversed(fresh.items())))
+        self._open = {key: (question.renamed(key), digest) for key, question, digest in named}

@@ -101,9 +101,9 @@ def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedR
 def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     """Return the rule with the way to deterministic labels that scores best on the validation rows.
 
-    The likeliest class (for a minimum: the averaged scores) stands unless another way beats it by more than the noise of
-    the rows on which they differ: the best of thirty members on few rows is mostly luck. Where even the best labels stay as far behind the randomised
-    classifier, the rule says so.
+    The likeliest class (for a minimum: the averaged scores) stands unless another way beats it by more than the noise
+    of the rows on which they differ: the best of thirty members on few rows is mostly luck. Where even the best labels
+    stay as far behind the randomised classifier, the rule says so.
     """
     eta, phi = problem.val.eta, problem.val.bases[rule.basis]
     scales = np.array([_centred(member, eta, phi).std() for member in rule.mixture.members])
@@ -131,7 +131,7 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
 def paired_noise(labels: IntArray, others: IntArray | None = None, *, drawn: FloatArray | None = None) -> float:
     """Return the standard error of a difference of shares of rows, from the rows on which two predictions differ."""
     same = labels == others if drawn is None else drawn[np.arange(len(labels)), labels]
-    apart = 1 - np.mean(same)
+    apart = max(0.0, 1 - float(np.mean(same)))
     return float(np.sqrt(apart / len(labels)))
 
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.linear_model import LogisticRegression
 
 from postshift._validation import FloatArray, IntArray
 
@@ -53,6 +52,8 @@ def centred_logs(eta: FloatArray) -> FloatArray:
 
 def fit_stack(eta: FloatArray, labels: IntArray, weights: FloatArray | None) -> Stack:
     """Fit the stack by ridge multinomial logistic regression (C = 1)."""
+    from sklearn.linear_model import LogisticRegression
+
     seen = np.unique(labels)
     n_classes = eta.shape[1]
     if len(seen) == 1:

@@ -91,6 +91,9 @@ class Problem:
     kind: Kind
     metric: ConfusionMetric | None = None
     categories: IntArray | None = field(default=None, repr=False)
+    takes_subsets: bool = False
+    rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
+    n_total: int | None = None
 
     @classmethod
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
@@ -102,12 +105,15 @@ class Problem:
         return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories)
 
     @classmethod
-    def queried(cls, train: Table | None, val: Table, *, kind: Kind) -> Problem:
-        """Return a problem of which only values of predictions are told."""
+    def queried(cls, train: Table | None, val: Table, *, kind: Kind, takes_subsets: bool = False) -> Problem:
+        """Return a problem of which only values of predictions are told.
+
+        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``question.rows``).
+        """
         _check_tables(train, val)
         if kind not in ("soft", "hard"):
             raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
-        return cls(train=train, val=val, kind=kind)
+        return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets)
 
     @property
     def n_classes(self) -> int:
@@ -176,7 +182,7 @@ class Problem:
     def fitted(self, run: Loop) -> Fit[FitResult]:
         """Return the result of a run of the core, answering or passing on its questions."""
         if not self.is_labelled:
-            return (yield from relay(run))
+            return (yield from relay(run, about=self._about))
         while questions := run.ask():
             for question in questions:
                 run.tell(question.key, self.answer(question))
@@ -196,7 +202,14 @@ class Problem:
 
     def take(self, rows: IntArray) -> Problem:
         """Return the problem on some validation rows only."""
-        return replace(self, val=self.val.take(rows), categories=self._categories[rows])
+        if self.is_labelled:
+            return replace(self, val=self.val.take(rows), categories=self._categories[rows])
+        if not self.takes_subsets:
+            raise MetricError(
+                "whoever answers serves all validation rows or none (takes_subsets): no folds can be made"
+            )
+        of_all = rows if self.rows is None else self.rows[rows]
+        return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 
     @property
     def _metric(self) -> Any:
@@ -216,7 +229,14 @@ class Problem:
         """Return a question about a table, as labels where only these are accepted."""
         shown = np.argmax(table, axis=1) if self.kind == "hard" else table
         text = "the value of these labels" if self.kind == "hard" else "the value of these predictions"
-        return Question(key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown)
+        question = Question(
+            key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown
+        )
+        return self._about(question)
+
+    def _about(self, question: Question) -> Question:
+        """Return a question about these rows as one about rows of the whole sample."""
+        return question if self.rows is None else question.restricted(self.rows, n_rows=self.n_total or len(self.rows))
 
 
 def _check_tables(train: Table | None, val: Table) -> None:

@@ -96,17 +96,17 @@ def _running(problem: Problem, current: IntArray, ratios: FloatArray, label: int
     confusion = problem.confusion(onehot(current, n_classes=problem.n_classes))
     order = np.argsort(ratios, kind="stable")
     place = np.searchsorted(ratios[order], cuts, side="left")  # rows with a smaller ratio have changed
-    moves = np.zeros((len(order), *confusion.shape))
-    rows = np.arange(len(order))
     categories, mass = problem.confusion_rows(order)
-    moves[rows, categories, current[order]] -= mass
-    moves[rows, categories, label] += mass
     found, size = [], max(1, _CHUNK // confusion.size)
     running, done = confusion.copy(), 0
     for first in range(0, len(cuts), size):
         stops = place[first : first + size]
-        steps = np.cumsum(moves[done : stops[-1]], axis=0)
-        table = np.concatenate([np.zeros((1, *confusion.shape)), steps])
-        found.append(problem.metric_of(running + table[stops - done]))
-        running, done = running + table[-1], int(stops[-1])
+        part = slice(done, int(stops[-1]))
+        moves = np.zeros((part.stop - part.start + 1, *confusion.shape))  # moves[0]: nothing has moved yet
+        rows = np.arange(1, len(moves))
+        moves[rows, categories[part], current[order][part]] -= mass[part]
+        moves[rows, categories[part], label] += mass[part]
+        table = running + np.cumsum(moves, axis=0)
+        found.append(problem.metric_of(table[stops - done]))
+        running, done = table[-1], part.stop
     return found

@@ -1,0 +1,1 @@
+"""Examples, each a script that runs by itself."""

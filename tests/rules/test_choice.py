@@ -1,0 +1,265 @@
+"""The choice: folds, shrinkage, weights, the guard, budgets, and what the record says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postshift import Accuracy, GMean
+from postshift.core.plugin import onehot
+from postshift.exceptions import BudgetError, MetricError, SettingError
+from postshift.metrics import GroupGMean, MinRecall
+from postshift.rules import Base, Choice, Interview, InversePrior, Paper, Problem, Stacked, Table, without_questions
+from postshift.rules.choice import _average_weights, make_folds, shrunk_confusion
+from postshift.rules.fitted import plug_in_rule
+from tests.rules.helpers import answered, labelled, tables, value_of
+
+
+def big(metric, seed=0, **kind):
+    return labelled(metric, seed, **{"n_train": 600, "n_val": 200, **kind})
+
+
+@pytest.mark.parametrize("how", ["average", "best"])
+def test_the_record_says_why(how):
+    problem = big(GMean(), 1)
+    chosen = without_questions(Choice(how=how).fit(problem))
+    record = chosen.record
+    assert record.how == how
+    assert len(record.entries) == 10
+    assert sum(entry.weight for entry in record.entries) == pytest.approx(1)
+    assert record.base_score == record.entries[0].score
+    top = max(record.entries, key=lambda entry: entry.weight)
+    assert record.fallback or (top.name in record.reason and record.score > record.base_score)
+    if how == "best":
+        assert len(chosen.rule.rules) == 1
+
+
+def test_scores_are_those_of_rows_not_used_for_the_fit():
+    """An entry that learns the labels by heart gains nothing by it."""
+
+    class ByHeart:
+        name = "by heart"
+
+        def usable(self, _problem):
+            return True
+
+        def bound(self, _problem):
+            return 0
+
+        def fit(self, problem):
+            yield from ()
+            known = {row.tobytes(): label for row, label in zip(problem.val.eta, problem.val.labels, strict=True)}
+
+            class Parrot:
+                name = "by heart"
+
+                def labels(self, table):
+                    return np.array([known.get(row.tobytes(), 0) for row in table.eta])
+
+                def scores(self, table):
+                    return onehot(self.labels(table), n_classes=table.n_classes)
+
+            return Parrot()
+
+    problem = big(Accuracy(), 2)
+    chosen = without_questions(Choice(how="best", entries=(Base(), ByHeart())).fit(problem))
+    assert chosen.record.fallback or chosen.rule.rules[0].name == "base"
+    assert chosen.record.entries[1].score < 0.6
+
+
+@pytest.mark.parametrize("how", ["average", "best"])
+def test_the_guard_keeps_the_base(how):
+    """Two rules that are plainly worse: what is made of them does not beat the base out of fold."""
+    rng = np.random.default_rng(0)
+    eta = rng.dirichlet(np.ones(2), size=3000)
+    labels = (rng.random(3000) < eta[:, 1]).astype(int)
+    table = Table.of(eta, labels=labels)
+    problem = Problem.labelled(table.take(np.arange(2000)), table.take(np.arange(2000, 3000)), Accuracy())
+    chosen = without_questions(Choice(how=how, entries=(Base(), Shifted(), Shifted("other"))).fit(problem))
+    assert chosen.record.fallback or chosen.record.entries[0].weight == 1
+    assert chosen.record.score == chosen.record.base_score
+    np.testing.assert_array_equal(chosen.rule.labels(problem.val), problem.val.eta.argmax(axis=1))
+
+
+class Shifted(InversePrior):
+    """A rule that is plainly worse."""
+
+    def fit(self, problem):
+        yield from ()
+        return plug_in_rule("shifted", np.array([1.0, 30.0]), problem=problem)
+
+
+def test_folds_keep_groups_together_and_cover_every_row():
+    problem = big(GMean())
+    groups = np.arange(200) // 4
+    folds = make_folds(problem, groups, n_folds=5, seed=0)
+    held = np.concatenate([left for _, left in folds])
+    assert sorted(held) == list(range(200))
+    for kept, left in folds:
+        assert not set(groups[kept]) & set(groups[left])
+
+
+def test_above_the_limit_there_is_one_hold_out():
+    rng = np.random.default_rng(0)
+    eta = rng.dirichlet(np.ones(2), size=20_000)
+    val = Table.of(eta, labels=(rng.random(20_000) < eta[:, 1]).astype(int))
+    folds = make_folds(Problem.labelled(None, val, Accuracy()), None, n_folds=5, seed=0)
+    assert [(len(kept), len(left)) for kept, left in folds] == [(15_000, 5_000)]
+
+
+@given(seed=st.integers(0, 1000))
+def test_shrunk_recalls(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 5, size=4).astype(float)
+    counts[0] = 3
+    rows = rng.dirichlet(np.ones(4), size=4)
+    confusion = rows * (counts / counts.sum())[:, None]
+    shrunk = shrunk_confusion(confusion, counts, n_classes=4)
+    mean = np.diag(rows)[counts > 0].mean()
+    np.testing.assert_allclose(shrunk.sum(axis=1), confusion.sum(axis=1))
+    for i in np.flatnonzero(counts):
+        expected = (counts[i] * rows[i, i] + mean) / (counts[i] + 1)
+        assert shrunk[i, i] / shrunk[i].sum() == pytest.approx(expected)
+
+
+def test_weights_of_the_average():
+    np.testing.assert_allclose(_average_weights(np.array([0.7, 0.8]), 0.05), [1 / (1 + np.e), np.e / (1 + np.e)])
+    np.testing.assert_allclose(_average_weights(np.array([0.7, 0.8, 0.8]), 0.0), [0, 0.5, 0.5])
+
+
+def test_min_type_and_group_metrics():
+    problem = big(MinRecall(), 3)
+    chosen = without_questions(Choice().fit(problem))
+    base = value_of(MinRecall(), problem.val.labels, problem.val.eta.argmax(axis=1))
+    assert value_of(MinRecall(), problem.val.labels, chosen.rule.labels(problem.val)) >= base
+    train, val = tables(4, n_train=600, n_val=300, n_classes=2)
+    groups = np.arange(300) % 2
+    by_group = Problem.labelled(train, val, GroupGMean(n_groups=2, n_classes=2), groups=groups)
+    chosen = without_questions(Choice().fit(by_group))
+    assert "stack + expected utility" not in [entry.name for entry in chosen.record.entries]
+
+
+def test_a_randomised_classifier_that_no_labels_reach_is_offered():
+    """Two kinds of rows that no posterior tells apart: only drawing gives both classes a recall of one half."""
+    val = Table.of(np.full((200, 2), 0.5), labels=np.arange(200) % 2)
+    problem = Problem.labelled(None, val, GMean())
+    rule = without_questions(Paper().fit(Problem.labelled(val, val, GMean())))
+    table = rule.distribution(val)
+    assert value_of(GMean(), val.labels, rule.labels(val)) == 0
+    assert problem.n_classes == 2
+    assert rule.note == "" or "randomised" in rule.note
+    assert table.shape == (200, 2)
+
+
+def test_the_same_seed_gives_the_same_result():
+    problem = big(GMean(), 5)
+    one, two = (without_questions(Choice(random_state=3).fit(problem)) for _ in range(2))
+    assert one.record == two.record
+    np.testing.assert_array_equal(one.rule.scores(problem.val), two.rule.scores(problem.val))
+
+
+def test_what_it_refuses():
+    with pytest.raises(SettingError, match="'average' or 'best'"):
+        without_questions(Choice(how="vote").fit(big(GMean())))
+
+
+# -- by queries ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+def test_by_queries_alone(kind, n_classes, record_property):
+    """A driver that takes no subsets: within its bound, and the number of questions is printed."""
+    n_val = 40 * n_classes if n_classes < 100 else 1000
+    train, val = tables(1, n_classes=n_classes, n_train=4 * n_val, n_val=n_val, n_bases=1)
+    problem = Problem.queried(train, val, kind=kind)
+    choice = Choice()
+    bound = choice.bound(problem)
+    chosen, interview = answered(lambda: choice.fit(problem), Accuracy(), val.labels)
+    assert interview.n_questions <= bound
+    record_property(
+        "figure", f"choice by {kind} queries, m = {n_classes}: {interview.n_questions} questions, bound {bound}"
+    )
+    base = value_of(Accuracy(), val.labels, val.eta.argmax(axis=1))
+    assert value_of(Accuracy(), val.labels, chosen.rule.labels(val)) >= base
+    assert chosen.record.how == "queries"
+
+
+@pytest.mark.parametrize("budget", [25, 60, 150, 400])
+def test_a_budget_is_never_exceeded(budget):
+    train, val = tables(2, n_classes=3, n_train=400, n_val=150)
+    problem = Problem.queried(train, val, kind="soft")
+    choice = Choice(budget=budget)
+    assert choice.bound(problem) <= budget
+    _, interview = answered(lambda: choice.fit(problem), GMean(), val.labels, budget=budget)
+    assert interview.n_questions <= budget
+
+
+def test_a_budget_that_pays_for_nothing():
+    train, val = tables(2)
+    with pytest.raises(BudgetError, match="budget of 2 questions"):
+        Choice(budget=2).bound(Problem.queried(train, val, kind="soft"))
+
+
+def test_the_base_stands_unless_beaten_by_more_than_noise():
+    train, val = tables(3, n_val=200)
+    problem = Problem.queried(train, val, kind="hard")
+    rng = np.random.default_rng(0)
+    interview = Interview(lambda: Choice().fit(problem))
+    while questions := interview.ask():
+        for question in questions:
+            interview.tell(question.key, 0.5 + 0.001 * rng.random())  # nothing but noise
+    chosen = interview.result()
+    assert chosen.record.fallback
+    np.testing.assert_array_equal(chosen.rule.labels(val), val.eta.argmax(axis=1))
+
+
+def test_an_interview_is_taken_up_again(tmp_path):
+    train, val = tables(4, n_val=150)
+    problem = Problem.queried(train, val, kind="soft")
+    whole, first = answered(lambda: Choice().fit(problem), GMean(), val.labels)
+    begun = Interview(lambda: Choice().fit(problem))
+    for _ in range(3):
+        for question in begun.ask():
+            begun.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+    begun.save(tmp_path / "interview.npz")
+    later = Interview(lambda: Choice().fit(problem))
+    later.resume(tmp_path / "interview.npz")
+    asked = 0
+    while questions := later.ask():
+        for question in questions:
+            later.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+            asked += 1
+    assert asked == first.n_questions - begun.n_questions
+    assert later.result().record == whole.record
+
+
+def test_folds_by_queries_where_subsets_are_served():
+    train, val = tables(5, n_val=120)
+    problem = Problem.queried(train, val, kind="soft", takes_subsets=True)
+    choice = Choice(query_folds=3)
+    interview = Interview(lambda: choice.fit(problem))
+    sizes = set()
+    while questions := interview.ask():
+        for question in questions:
+            rows = np.arange(120) if question.rows is None else question.rows
+            sizes.add(len(rows))
+            assert (question.n_rows, len(question.predictions)) == (120, len(rows))
+            interview.tell(question.key, value_of(Accuracy(), val.labels[rows], question.predictions))
+    assert sizes == {80, 120}
+    assert interview.n_questions <= choice.bound(problem)
+    assert interview.result().record.how == "queries"
+
+
+def test_folds_by_queries_where_subsets_are_not_served():
+    train, val = tables(5, n_val=120)
+    problem = Problem.queried(train, val, kind="soft")
+    with pytest.raises(MetricError, match="no folds can be made"):
+        answered(lambda: Choice(query_folds=3).fit(problem), Accuracy(), val.labels)
+
+
+def test_a_stack_needs_labels():
+    train, val = tables()
+    assert not Stacked().usable(Problem.queried(train, val, kind="soft"))
