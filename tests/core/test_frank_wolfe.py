@@ -369,7 +369,7 @@ class TestLoading:
 
     @pytest.mark.parametrize("metric", [GMean(), ExpectedReward(-np.eye(3))])
     def test_another_metric(self, saved, problem, metric):
-        with pytest.raises(ArchiveError, match="another kind of question, metric"):
+        with pytest.raises(ArchiveError, match="kind of question, metric"):
             self.load(saved, problem.train, problem.val, metric=metric)
 
     def test_another_start_kind_or_halves(self, saved, problem):

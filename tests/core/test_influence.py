@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, ConfusionDriver, GMean, MacroF1, MemoryEngine, Sample, SoftDriver, converse
+from postshift import Accuracy, ConfusionDriver, FrankWolfe, GMean, MacroF1, MemoryEngine, Sample, SoftDriver, converse
 from postshift.core.influence import InfluenceRegression, InfluenceSettings
 from postshift.core.plugin import onehot
-from postshift.exceptions import BasisError, MetricError, SettingError, ShapeError
+from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
 from tests.problems import make_problem, problems
 
 
@@ -158,10 +158,17 @@ def test_what_it_refuses():
         InfluenceSettings(ridge=0)
 
 
-def test_it_can_be_saved(tmp_path):
+def test_saved_and_resumed(tmp_path):
     train, val = next_problem()
-    run = run_of(train, val, GMean(), max_iter=3)
-    question = run.ask()[0]
-    run.tell(question.key, ConfusionDriver(val.labels, n_classes=3).answer(question))
-    run.save(tmp_path / "run.npz")
-    assert (tmp_path / "run.npz").stat().st_size > 0
+    driver = ConfusionDriver(val.labels, n_classes=3)
+    whole = run_of(train, val, GMean(), max_iter=3)
+    converse(whole, driver, on_answer=lambda *_: whole.save(tmp_path / f"{whole.n_questions}.npz"))
+    for saved in sorted(tmp_path.iterdir()):
+        rows = Sample.of(val.eta, phi=val.phi)
+        run = InfluenceRegression.load(saved, MemoryEngine(train), rows, kind="confusion", metric=GMean())
+        converse(run, driver)
+        np.testing.assert_allclose(run.state.vertices, whole.state.vertices, rtol=1e-9)  # other blocks of rows
+    with pytest.raises(ArchiveError, match="begun with other data"):
+        InfluenceRegression.load(saved, None, rows, kind="confusion", metric=GMean())
+    with pytest.raises(ArchiveError, match="another method"):
+        FrankWolfe.load(saved, MemoryEngine(train), rows, kind="confusion", metric=GMean())

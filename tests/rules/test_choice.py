@@ -9,10 +9,22 @@ from hypothesis import strategies as st
 
 from postshift import Accuracy, GMean
 from postshift.core.plugin import onehot
-from postshift.exceptions import BudgetError, MetricError, SettingError
-from postshift.metrics import GroupGMean, MinRecall
-from postshift.rules import Base, Choice, Interview, InversePrior, Paper, Problem, Stacked, Table, without_questions
-from postshift.rules.choice import _average_weights, make_folds, shrunk_confusion
+from postshift.exceptions import ArchiveError, BasisError, BudgetError, LabelError, MetricError, SettingError
+from postshift.metrics import GroupGMean, MatthewsCorrelation, MinRecall
+from postshift.rules import (
+    Base,
+    Choice,
+    Interview,
+    InversePrior,
+    Paper,
+    PluginSearch,
+    Problem,
+    SmoothedPlugin,
+    Stacked,
+    Table,
+    without_questions,
+)
+from postshift.rules.choice import _average_weights, make_folds, shrunk_confusion, shrunk_value
 from postshift.rules.fitted import plug_in_rule
 from tests.rules.helpers import answered, labelled, tables, value_of
 
@@ -141,16 +153,17 @@ def test_min_type_and_group_metrics():
     assert "stack + expected utility" not in [entry.name for entry in chosen.record.entries]
 
 
-def test_a_randomised_classifier_that_no_labels_reach_is_offered():
-    """Two kinds of rows that no posterior tells apart: only drawing gives both classes a recall of one half."""
+@pytest.mark.parametrize("metric", [GMean(), MinRecall()])
+def test_a_randomised_classifier_that_no_labels_reach_is_offered(metric):
+    """Rows that no posterior tells apart: only drawing gives both classes a recall of one half."""
     val = Table.of(np.full((200, 2), 0.5), labels=np.arange(200) % 2)
-    problem = Problem.labelled(None, val, GMean())
-    rule = without_questions(Paper().fit(Problem.labelled(val, val, GMean())))
-    table = rule.distribution(val)
-    assert value_of(GMean(), val.labels, rule.labels(val)) == 0
-    assert problem.n_classes == 2
-    assert rule.note == "" or "randomised" in rule.note
-    assert table.shape == (200, 2)
+    problem = Problem.labelled(val, val, metric)
+    rule = without_questions(Paper().fit(problem))
+    assert value_of(metric, val.labels, rule.labels(val)) == 0
+    assert value_of(metric, val.labels, rule.distribution(val)) > 0.4
+    assert "only the randomised classifier reaches" in rule.note
+    chosen = without_questions(Choice(entries=(Base(), Paper())).fit(problem))
+    assert chosen.record.fallback  # no labels are better than the base's
 
 
 def test_the_same_seed_gives_the_same_result():
@@ -263,3 +276,132 @@ def test_folds_by_queries_where_subsets_are_not_served():
 def test_a_stack_needs_labels():
     train, val = tables()
     assert not Stacked().usable(Problem.queried(train, val, kind="soft"))
+
+
+# -- what an adversarial reader found ------------------------------------------------------------------------
+
+
+def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
+    """Above the limit of rows there is one hold-out; groups stay on one side of it."""
+    monkeypatch.setattr("postshift.rules.choice.MAX_VAL", 150)
+    problem = big(GMean(), 6)
+    groups = np.arange(200) // 4
+    chosen = without_questions(Choice(entries=(Base(), InversePrior())).fit(problem, fold_groups=groups))
+    assert 0 < chosen.record.base_score < 1
+    ((kept, left),) = make_folds(problem, groups, n_folds=5, seed=0)
+    assert not set(groups[kept]) & set(groups[left])
+
+
+def test_shrinkage_invents_no_predictions():
+    """Metrics of predicted-class rates are scored as they are: never predicting a rare class is worth nothing."""
+    rng = np.random.default_rng(0)
+    p = np.clip(rng.beta(0.3, 6, size=150), 1e-3, 0.999)
+    labels = np.zeros(150, dtype=int)
+    labels[np.argsort(p)[-2:]] = 1
+    problem = Problem.labelled(None, Table.of(np.column_stack([1 - p, p]), labels=labels), MatthewsCorrelation())
+    assert shrunk_value(problem, np.zeros(150, dtype=int)) == 0
+    assert shrunk_value(problem, labels) == pytest.approx(1)
+
+
+def test_a_class_missing_in_a_fold_does_not_stop_the_fits():
+    """Where a class has no rows its recall counts as 1: the others are still optimised."""
+    problem = big(GMean(), 7, n_classes=4)
+    part = problem.take(np.flatnonzero(problem.val.labels != 2))
+    smoothed = without_questions(SmoothedPlugin().fit(part))
+    assert not np.allclose(smoothed.mixture.members[0].alpha, 1)
+    (value,) = without_questions(part.label_values([part.val.labels]))
+    assert value == pytest.approx(1)
+    confusion = part.confusion(part.val.eta)
+    metric = part.scoring_metric
+    move = np.zeros_like(confusion)
+    move[0, 0], move[0, 1] = 1e-6, -1e-6
+    slope = float((metric.gradient(confusion) * move).sum()) / 1e-6
+    ahead, behind = (float(metric.value(confusion + sign * move)) for sign in (1, -1))
+    assert (ahead - behind) / 2e-6 == pytest.approx(slope, rel=1e-4)
+
+
+@pytest.mark.parametrize(("n_val", "n_classes"), [(10, 5), (10, 3), (4, 2)])
+def test_tiny_validation_samples(n_val, n_classes):
+    train, val = tables(8, n_val=max(n_val, 2 * n_classes), n_classes=n_classes)
+    problem = Problem.labelled(train, val.take(np.arange(n_val)), Accuracy())
+    chosen = without_questions(Choice().fit(problem))
+    assert chosen.rule.labels(val).shape == (val.n_rows,)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
+def test_fold_groups_that_cannot_be(groups):
+    with pytest.raises(SettingError, match="fold_groups must hold two groups or more"):
+        without_questions(Choice().fit(big(GMean()), fold_groups=groups))
+
+
+def test_fewer_groups_than_folds():
+    chosen = without_questions(
+        Choice(entries=(Base(), InversePrior())).fit(big(GMean()), fold_groups=np.arange(200) % 3)
+    )
+    assert chosen.record.entries[0].name == "base"
+
+
+def test_an_interview_survives_an_error_and_knows_what_it_is_about(tmp_path):
+    train, val = tables(9, n_val=100)
+    problem = Problem.queried(train, val, kind="soft")
+    interview = Interview(lambda: Choice().fit(problem), budget=5, about=f"{problem.digest()}/g_mean")
+
+    def go_on():
+        while questions := interview.ask():
+            for question in questions:
+                interview.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+
+    with pytest.raises(BudgetError, match="the budget is 5"):
+        go_on()
+    answered_before = interview.n_questions
+    interview.budget = None
+    go_on()
+    assert interview.n_questions > answered_before
+    assert interview.result().record.how == "queries"
+    interview.save(tmp_path / "interview.npz")
+    other = Interview(lambda: Choice().fit(problem), about=f"{problem.digest()}/accuracy")
+    with pytest.raises(ArchiveError, match="take it up with the data"):
+        other.resume(tmp_path / "interview.npz")
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_the_noise_margin_is_on_the_metrics_scale(scale):
+    train, val = tables(10, n_val=300, n_train=900, n_classes=3)
+    problem = Problem.queried(train, val, kind="soft", scale=scale)
+    interview = Interview(lambda: Choice().fit(problem))
+    while questions := interview.ask():
+        for question in questions:
+            interview.tell(question.key, scale * value_of(GMean(), val.labels, question.predictions))
+    names = [entry.name for entry in interview.result().record.entries if entry.weight == 1]
+    assert names == names_at_scale_one(train, val)
+
+
+def names_at_scale_one(train, val):
+    chosen, _ = answered(lambda: Choice().fit(Problem.queried(train, val, kind="soft")), GMean(), val.labels)
+    return [entry.name for entry in chosen.record.entries if entry.weight == 1]
+
+
+def test_bases_that_cover_rows_in_part_are_refused():
+    with pytest.raises(BasisError, match=r"sum to less than 1: append the complement"):
+        Table.of(np.full((3, 2), 0.5), bases={"user": np.full((3, 1), 0.5)})
+    with pytest.raises(BasisError, match="is taken"):
+        Table.of(np.full((3, 2), 0.5), bases={"constant": np.ones((3, 1))})
+    table = Table.of(np.full((3, 2), 0.5))
+    with pytest.raises(BasisError, match=r"there is no basis 'user' in this table; there are \['constant'\]"):
+        table.sample("user")
+
+
+def test_the_paper_needs_training_labels():
+    _, val = tables()
+    with pytest.raises(LabelError, match="needs training rows with labels"):
+        without_questions(Paper().fit(Problem.labelled(None, val, GMean())))
+
+
+def test_a_metric_that_raises_is_named():
+    class Broken(GMean):
+        def value(self, confusion):  # noqa: ARG002
+            raise ZeroDivisionError("no profit today")
+
+    problem = big(Broken())
+    with pytest.raises(MetricError, match="raised ZeroDivisionError: no profit today"):
+        without_questions(PluginSearch().fit(problem))

@@ -31,7 +31,7 @@ from postshift.rules import (
     without_questions,
 )
 from postshift.rules.posterior import centred_logs
-from postshift.rules.search import distinct_cuts
+from postshift.rules.search import _values_at, distinct_cuts
 from postshift.rules.soft_weights import _expected_objective, _labelled_objective, softened
 from tests.rules.helpers import answered, labelled, tables, value_of
 
@@ -92,6 +92,30 @@ def test_every_cut_gives_another_prediction(seed):
         tried[1] = cut
         seen.add(tuple((tried * eta).argmax(axis=1) == 1))
     assert len(seen) == len(cuts) == 13
+
+
+@given(seed=st.integers(0, 10**5))
+def test_the_search_believes_what_its_weights_give(seed):
+    """Probabilities in tenths: ratios that differ by rounding only are one cut."""
+    rng = np.random.default_rng(seed)
+    eta = rng.multinomial(10, np.ones(3) / 3, size=60) / 10
+    labels = rng.integers(3, size=60)
+    labels[:3] = [0, 1, 2]
+    problem = Problem.labelled(None, Table.of(eta, labels=labels), GMean())
+    for label in range(3):
+        weights = np.array([1.0, 1.3, 0.7])
+        cuts = distinct_cuts(weights, eta, label)
+        values = without_questions(_values_at(problem, weights, label, cuts))
+        for cut, value in zip(cuts, values, strict=True):
+            weights[label] = cut
+            assert value == pytest.approx(value_of(GMean(), labels, (weights * eta).argmax(axis=1)), abs=1e-12)
+
+
+def test_probabilities_beyond_all_measure():
+    eta = np.column_stack([np.full(40, 1e-200), np.linspace(1e-180, 1e-3, 40), np.ones(40)])
+    eta /= eta.sum(axis=1, keepdims=True)
+    problem = Problem.labelled(None, Table.of(eta, labels=np.arange(40) % 3), GMean())
+    assert np.isfinite(without_questions(PluginSearch().fit(problem)).mixture.members[0].alpha).all()
 
 
 @pytest.mark.parametrize("objective", [_labelled_objective, _expected_objective])

@@ -137,13 +137,12 @@ class FrankWolfe(Loop):
         The parameters are the constructor's; the settings come from the file.
         """
         fields, data, state = read_run(path, kind=kind)
-        run = cls(train, val, kind=kind, metric=metric, settings=Settings(**fields), start=start, halves=halves)
-        if data != run._data_digest:
-            raise ArchiveError(
-                f"{path} was begun with other data, another kind of question, metric or start: load it with those it "
-                "was begun with"
-            )
-        run._state = state
+        try:
+            settings = Settings(**fields)
+        except TypeError as error:
+            raise ArchiveError(f"{path} holds a run of another method: {error}") from error
+        run = cls(train, val, kind=kind, metric=metric, settings=settings, start=start, halves=halves)
+        run.take_up(state, data, path)
         return run
 
     @cached_property

@@ -22,6 +22,7 @@ The vertex is ``argmax_k a_k p_k + z' A_k``: a plug-in with full weights ``alpha
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,12 +39,12 @@ from postshift.core.plugin import inverse_prior
 from postshift.core.probing import Fixed
 from postshift.core.questions import Kind
 from postshift.core.records import RunSettings
-from postshift.core.runfile import data_digest
+from postshift.core.runfile import data_digest, read_run
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier, Statistics
 from postshift.core.stepsize import cautious
 from postshift.core.weighting import FULL
-from postshift.exceptions import BasisError, MetricError, ShapeError
+from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
 
 _SOFTENING = 1e-3  # what the start gives to every class
 
@@ -161,6 +162,8 @@ class InfluenceRegression(Loop):
                 f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the training "
                 f"rows {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
             )
+        if kind not in ("confusion", "soft", "hard"):
+            raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {kind!r} instead")
         self._kind, self._metric = kind, metric
         finder = InfluenceFit(train, val, rcond=settings.rcond, ridge=settings.ridge)
         self._prior = finder.prior
@@ -187,6 +190,26 @@ class InfluenceRegression(Loop):
         return ConfusionInquiry(
             rows, self._metric, linearise="probes", family=Fixed(), plan=plan, parts=[None], anchor=None
         )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        train: Statistics | None,
+        val: Sample,
+        *,
+        kind: Kind,
+        metric: ConfusionMetric | None = None,
+    ) -> InfluenceRegression:
+        """Read a run written by :meth:`save` and go on with it, on the data it was begun with."""
+        fields, data, state = read_run(path, kind=kind)
+        try:
+            settings = InfluenceSettings(**fields)
+        except TypeError as error:
+            raise ArchiveError(f"{path} holds a run of another method: {error}") from error
+        run = cls(train, val, kind=kind, metric=metric, settings=settings)
+        run.take_up(state, data, path)
+        return run
 
     @cached_property
     def _data_digest(self) -> str:

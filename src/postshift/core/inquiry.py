@@ -186,12 +186,12 @@ class ConfusionInquiry:
     def _psi(self, confusion: FloatArray) -> FloatArray:
         """Return the metric of a stack of matrices, its failures mapped to ours."""
         shown = read_only(confusion)
-        return _guarded(lambda: self._metric.value(shown), self._metric, "value", confusion.shape[:-2])
+        return guarded(lambda: self._metric.value(shown), self._metric, "value", confusion.shape[:-2])
 
     def _gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the metric's gradient, its failures mapped to ours."""
         metric, shown = cast("DifferentiableMetric", self._metric), read_only(confusion)
-        return _guarded(lambda: metric.gradient(shown), metric, "gradient", confusion.shape)
+        return guarded(lambda: metric.gradient(shown), metric, "gradient", confusion.shape)
 
     def _question(self, key: str, text: str, table: FloatArray, rows: IntArray | None) -> Question:
         """Return a question about one table on some rows."""
@@ -310,7 +310,7 @@ class ValueInquiry:
         )
 
 
-def _guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:
+def guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:
     """Return a metric's array, with anything it raises or gets wrong mapped to MetricError."""
     try:
         found = np.asarray(call(), dtype=np.float64)

@@ -26,7 +26,7 @@ from postshift.core.runfile import write_run
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
 from postshift.core.weighting import Weighting
-from postshift.exceptions import BudgetError, NotFinishedError, UnknownQuestionError
+from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, UnknownQuestionError
 
 
 class VertexFinder(Protocol):
@@ -176,7 +176,7 @@ class Loop:
         if state.iteration >= self.n_iter:
             return replace(state, view=view, trace=(*state.trace, seen), status="finished")
         gains = self._inquiry.gains(view)
-        if np.abs(gains).max() <= self._inquiry.rounding(view):
+        if not np.isfinite(gains).all() or np.abs(gains).max() <= self._inquiry.rounding(view):
             return replace(state, view=view, trace=(*state.trace, seen), status="flat")
         found = self._finder.find(state.sums, gains)
         step = self._rule(state.iteration)
@@ -266,6 +266,15 @@ class Loop:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to one npz file (no pickle); a write that fails leaves an older file as it was."""
         write_run(path, settings=self.settings, data=self._data_digest, state=self.state)
+
+    def take_up(self, state: State, data: str, path: str | os.PathLike[str]) -> None:
+        """Go on from a saved state, refused where it was begun with other data."""
+        if data != self._data_digest:
+            raise ArchiveError(
+                f"{path} was begun with other data, another method, kind of question, metric or start: load it with "
+                "those it was begun with"
+            )
+        self._state = state
 
     @cached_property
     def _start_sums(self) -> ClassifierSums:

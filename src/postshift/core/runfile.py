@@ -80,7 +80,8 @@ def data_digest(
     digest = hashlib.blake2b(f"{kind}/{_identity(metric)}/{names}".encode(), digest_size=16)
     optional = [array for array in (val.labels, val.weights, *(halves or ())) if array is not None]
     members = [member.alpha for member in start.members]
-    for array in (val.eta, val.phi, start.shares, *members, *optional, *sums):
+    coarse = [array.astype(np.float32) for array in (*members, *sums)]  # other blocks of rows, other last digits
+    for array in (val.eta, val.phi, start.shares, *optional, *coarse):
         digest.update(f"{array.dtype.str}/{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

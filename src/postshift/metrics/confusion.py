@@ -235,6 +235,11 @@ class ExpectedReward:
         """``"diagonal"`` for a diagonal matrix, else ``"full"``."""
         return "diagonal" if not (self.reward - np.diag(np.diag(self.reward))).any() else "full"
 
+    @property
+    def scale(self) -> float:
+        """The width of the range of rewards."""
+        return float(np.ptp(self.reward))
+
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the expected reward of each matrix."""
         if confusion.shape[-2:] != self.reward.shape:

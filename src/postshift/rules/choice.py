@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, check_count
 from postshift.core.plugin import onehot
 from postshift.exceptions import BudgetError, SettingError
 from postshift.rules.conversation import Fit, without_questions
@@ -140,10 +140,10 @@ class Choice:
         """Score every entry out of fold, weigh them, and fit again what has weight."""
         small, groups = _limited(problem, fold_groups, seed=self.random_state)
         scored = [_out_of_fold(small, entries, folds) for folds in self._folds(small, groups)]
-        values = np.mean([[_shrunk_value(small, labels) for labels in each.labels] for each in scored], axis=0)
-        noise = _noise(small, scored[0], int(np.argmax(values)), seed=self.random_state)
+        values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)
+        noise = _noise(scored[0], int(np.argmax(values)), seed=self.random_state)
         weights = _average_weights(values, noise) if self.how == "average" else _best_weights(values)
-        score = float(np.mean([_shrunk_value(small, each.averaged(weights)) for each in scored]))
+        score = float(np.mean([shrunk_value(each.problem, each.averaged(weights)) for each in scored]))
         fallback = bool(score <= values[0] and weights[0] < 1)
         kept = _base_alone(len(entries)) if fallback else weights
         rule = _refitted(problem, entries, kept)
@@ -197,19 +197,27 @@ class Choice:
             rules.append(found)
             labels.append((yield from self._queried_labels(problem, rule, found)))
         values = np.array((yield from problem.label_values(labels)))
-        margins = np.array([0.0 if self.query_folds else paired_noise(each, labels[0]) for each in labels])
+        noise = np.array([problem.scale * paired_noise(each, labels[0]) for each in labels])
+        margins = 0 * noise if self.query_folds else noise
         best = int(np.argmax(values - margins))
         fallback = best == 0
+        rival = 1 + int(np.argmax(values[1:])) if fallback else best
         weights = np.eye(len(entries))[best]
         record = Record(
             how="queries",
             entries=_lines(entries, values, weights),
             score=float(values[best]),
             base_score=float(values[0]),
-            noise=float(margins[best]),
+            noise=float(noise[best]),
             fallback=fallback,
             reason=_reason(
-                entries, values, weights, float(values[best]), fallback=fallback, noise=float(margins.max())
+                entries,
+                values,
+                weights,
+                float(values[rival]),
+                fallback=fallback,
+                noise=float(noise[rival]),
+                queries=True,
             ),
             notes=_notes((rules[best],)),
         )
@@ -230,8 +238,9 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OutOfFold:
-    """Every entry's labels and scores on rows that were not used for its fit."""
+    """Every entry's labels and scores on rows that were not used for its fit, and the problem on these rows."""
 
+    problem: Problem
     labels: list[IntArray]
     scores: list[FloatArray]
 
@@ -243,20 +252,33 @@ class OutOfFold:
 
 
 def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
-    """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together."""
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
+    """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together.
 
+    Above the limit of rows there is one hold-out of a quarter. Rare classes may be missing in some folds.
+    """
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    check_count(n_folds, name="n_folds", low=2)
     rows = np.arange(problem.val.n_rows)
     categories = problem.confusion_rows(slice(None))[0]
-    if problem.val.n_rows >= MAX_VAL:
-        kept, left = train_test_split(rows, test_size=0.25, stratify=categories, random_state=seed)
-        return [(kept, left)]
-    splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(
-        min(n_folds, len(rows)), shuffle=True, random_state=seed
-    )
+    large = problem.val.n_rows >= MAX_VAL
+    wanted = 4 if large else n_folds
+    commonest = int(np.bincount(categories).max())
+    if groups is None:
+        kind, n_splits = (StratifiedKFold, wanted) if commonest >= wanted else (KFold, min(wanted, len(rows)))
+        splitter = kind(n_splits, shuffle=True, random_state=seed)
+    else:
+        groups = np.asarray(groups)
+        n_groups = len(np.unique(groups))
+        if groups.shape != rows.shape or n_groups < 2:
+            raise SettingError(f"fold_groups must hold two groups or more, one value for each of {len(rows)} rows")
+        n_splits = min(wanted, n_groups)
+        stratified = commonest >= n_splits
+        splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # rare classes: some folds lack them, and that is fine
-        return list(splitter.split(rows, categories, groups))
+        folds = list(splitter.split(rows, categories, groups))
+    return folds[:1] if large else folds
 
 
 def _out_of_fold(problem: Problem, entries: tuple[Rule, ...], folds: list[tuple[IntArray, IntArray]]) -> OutOfFold:
@@ -270,7 +292,7 @@ def _out_of_fold(problem: Problem, entries: tuple[Rule, ...], folds: list[tuple[
         found = [without_questions(rule.fit(part)) for part in parts]
         labels.append(np.concatenate([fit.labels(table) for fit, table in zip(found, tables, strict=True)])[order])
         scores.append(np.concatenate([fit.scores(table) for fit, table in zip(found, tables, strict=True)])[order])
-    return OutOfFold(labels=labels, scores=scores)
+    return OutOfFold(problem=problem.take(np.sort(held)), labels=labels, scores=scores)
 
 
 def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
@@ -286,22 +308,26 @@ def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: in
     return np.asarray(sums * (share * rows + (1 - share) * pseudo))
 
 
-def _shrunk_value(problem: Problem, labels: IntArray) -> float:
-    """Return the metric of labels with shrunk recalls."""
+def shrunk_value(problem: Problem, labels: IntArray) -> float:
+    """Return the metric of labels; of a metric of recalls, with shrunk recalls.
+
+    Other metrics read the predicted-class rates too, and pseudo-rows would invent predictions that no label made.
+    """
     confusion = problem.confusion(onehot(labels, n_classes=problem.n_classes))
-    shrunk = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
-    return float(problem.metric_of(shrunk))
+    if problem.scoring_metric.weighting == "diagonal":
+        confusion = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
+    return float(problem.metric_of(confusion))
 
 
-def _noise(problem: Problem, scored: OutOfFold, best: int, *, seed: int) -> float:
+def _noise(scored: OutOfFold, best: int, *, seed: int) -> float:
     """Return the median over entries of the spread of ``M_best - M_c`` under exponential reweightings of the rows."""
-    rng = np.random.default_rng([seed, 1])
+    rng, problem = np.random.default_rng([seed, 1]), scored.problem
     base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
     values = []
     for _ in range(REWEIGHTINGS):
         weights = base * rng.exponential(size=len(base))
         again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
-        values.append([_shrunk_value(again, labels) for labels in scored.labels])
+        values.append([shrunk_value(again, labels) for labels in scored.labels])
     table = np.array(values)
     spread = (table[:, [best]] - table).std(axis=0)
     return float(np.median(np.delete(spread, best))) if len(spread) > 1 else 0.0
@@ -369,14 +395,22 @@ def _lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -
 
 
 def _reason(
-    entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray, score: float, *, fallback: bool, noise: float
+    entries: tuple[Rule, ...],
+    values: FloatArray,
+    weights: FloatArray,
+    score: float,
+    *,
+    fallback: bool,
+    noise: float,
+    queries: bool = False,
 ) -> str:
     """Say in a sentence why the result is what it is."""
     top = entries[int(np.argmax(weights))].name
     if fallback:
+        what = "the best of the others" if queries else "what was made of the menu, on rows not used for its fit,"
         return (
-            f"the base is kept: on rows not used for the fit nothing beats its {values[0]:.3f} "
-            f"(the best try has {max(score, float(values.max())):.3f}, the noise is {noise:.3f})"
+            f"the base is kept: {what} does not beat its {values[0]:.3f} by more than noise "
+            f"(it has {score:.3f}; the noise is {noise:.3f})"
         )
     share = "alone" if weights.max() > 1 - _NEGLIGIBLE else f"with weight {weights.max():.2f}"
     return f"{top!r} leads {share}: {score:.3f} against the base's {values[0]:.3f}, the noise is {noise:.3f}"

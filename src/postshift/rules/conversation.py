@@ -13,11 +13,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from postshift._validation import check_count
 from postshift.core.archive import read_archive, write_archive
 from postshift.core.loop import Loop
 from postshift.core.questions import Question, check_number
 from postshift.core.records import FitResult
-from postshift.exceptions import BudgetError, NotFinishedError, UnknownQuestionError
+from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, UnknownQuestionError
 
 T = TypeVar("T")
 Fit = Generator[list[Question], list[Any], T]
@@ -48,17 +49,22 @@ class Interview(Generic[T]):
     Parameters
     ----------
     start : callable
-        Returns the fit's generator; called anew when a saved interview is taken up again.
+        Returns the fit's generator; called anew after an error, and when a saved interview is taken up again. Answers
+        that were told are never asked for again.
     budget : int, optional
         The most questions that may be answered; a fit that would need more is refused.
+    about : str
+        What the interview is about (a digest of the data, the name of the metric): a saved interview is taken up only
+        by one that is about the same.
     """
 
-    def __init__(self, start: Callable[[], Fit[T]], *, budget: int | None = None) -> None:
-        self._start, self.budget = start, budget
+    def __init__(self, start: Callable[[], Fit[T]], *, budget: int | None = None, about: str = "") -> None:
+        self._start, self._about = start, about
+        self.budget = None if budget is None else check_count(budget, name="budget", low=1)
         self._known: dict[str, float] = {}
         self._open: dict[str, tuple[Question, str]] = {}
-        self._fit: Fit[T] | None = None
         self._round: list[tuple[Question, str]] = []
+        self._fit: Fit[T] | None = None
         self._result: list[T] = []
 
     @property
@@ -68,7 +74,7 @@ class Interview(Generic[T]):
 
     def ask(self) -> tuple[Question, ...]:
         """Return the open questions; none when the fit is finished."""
-        if self._fit is None:
+        if self._fit is None and not self._result:
             self._fit = self._start()
             self._advance(None)
         while self._round and not self._open:
@@ -88,7 +94,7 @@ class Interview(Generic[T]):
 
     def result(self) -> T:
         """Return what the fit found."""
-        if self.ask() or not self._result:
+        if self.ask():
             raise NotFinishedError(f"the interview has {len(self._open)} open question(s): answer them first")
         return self._result[0]
 
@@ -97,26 +103,41 @@ class Interview(Generic[T]):
         write_archive(
             path,
             kind="interview",
-            header={"digests": list(self._known)},
+            header={"digests": list(self._known), "about": self._about},
             arrays={"answers": np.array(list(self._known.values()))},
         )
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Take over the answers of a saved interview: the fit asks only what they do not tell."""
         header, arrays = read_archive(path, kind="interview")
+        if header["about"] != self._about:
+            raise ArchiveError(
+                f"{path} is about {header['about']!r}, this interview about {self._about!r}: take it up with the data, "
+                "the rule and the metric it was begun with"
+            )
         self._known = dict(zip(header["digests"], (float(value) for value in arrays["answers"]), strict=True))
-        self._fit, self._round, self._open = None, [], {}
+        self._rewind()
+
+    def _rewind(self) -> None:
+        """Go back to the beginning of the fit; what was told stays known."""
+        self._open, self._round, self._fit, self._result = {}, [], None, []
 
     def _advance(self, answers: list[float] | None) -> None:
-        """Send answers, and open the questions of the next round that were never answered."""
+        """Send answers, and open the questions of the next round; after an error the fit begins anew when asked."""
         assert self._fit is not None  # noqa: S101
         try:
             asked = next(self._fit) if answers is None else self._fit.send(answers)
+            self._open_round([(question, question.fingerprint()) for question in asked])
         except StopIteration as done:
-            self._result, self._round = [done.value], []
-            return
-        self._round = [(question, question.fingerprint()) for question in asked]
-        fresh = {digest: question for question, digest in reversed(self._round) if digest not in self._known}
+            self._rewind()
+            self._result = [done.value]
+        except BaseException:
+            self._rewind()
+            raise
+
+    def _open_round(self, asked: list[tuple[Question, str]]) -> None:
+        """Open the questions of a round that were never answered."""
+        fresh = {digest: question for question, digest in reversed(asked) if digest not in self._known}
         if self.budget is not None and len(self._known) + len(fresh) > self.budget:
             raise BudgetError(
                 f"{len(self._known)} questions were answered and {len(fresh)} more are needed; the budget is "
@@ -124,4 +145,5 @@ class Interview(Generic[T]):
             )
         base = self.n_questions
         named = ((f"{base + place}/{q.key}", q, digest) for place, (digest, q) in enumerate(reversed(fresh.items())))
+        self._round = asked
         self._open = {key: (question.renamed(key), digest) for key, question, digest in named}

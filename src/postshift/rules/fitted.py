@@ -69,7 +69,9 @@ class FittedRule:
         """Return scores (n, m) whose rows sum to 1, comparable between rules."""
         eta, phi = self._read(table)
         if len(self.mixture.members) == 1 and self.mixture.members[0].weighting.name == "diagonal":
-            raised = np.maximum(self.mixture.members[0].scores(eta, phi), 0)
+            raised = self.mixture.members[0].scores(eta, phi)
+            if (raised < 0).any():  # weights of either sign are no odds
+                return self.mixture.distribution(eta, phi)
             sums = raised.sum(axis=1, keepdims=True)
             even = np.full_like(raised, 1 / raised.shape[1])
             return np.asarray(np.divide(raised, sums, out=even, where=sums > 0))
@@ -83,7 +85,7 @@ class FittedRule:
 
     def _read(self, table: Table) -> tuple[FloatArray, FloatArray]:
         """Return what the plug-ins read."""
-        return self.posterior(table.eta), table.bases[self.basis]
+        return self.posterior(table.eta), table.phi(self.basis)
 
     def _averaged(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the members' scores, each divided by its spread, averaged by their shares."""
@@ -117,11 +119,11 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     # Seen from inside the posterior: the problem's eta is what the plug-ins read.
     labels = [replace(option, posterior=Identity()).labels(problem.val) for option in options]
     values = np.array((yield from problem.label_values(labels)))
-    best = int(np.argmax(values - [paired_noise(each, labels[0]) for each in labels]))
+    best = int(np.argmax(values - [problem.scale * paired_noise(each, labels[0]) for each in labels]))
     if problem.kind == "hard":
         return options[best]
     (mixed,) = yield from problem.values([rule.mixture.distribution(eta, phi)])
-    noise = paired_noise(labels[best], drawn=rule.mixture.distribution(eta, phi))
+    noise = problem.scale * paired_noise(labels[best], drawn=rule.mixture.distribution(eta, phi))
     if mixed - values[best] <= noise:
         return options[best]
     note = f"only the randomised classifier reaches {mixed:.3f} (labels: {values[best]:.3f}): draw from `distribution`"

@@ -39,7 +39,7 @@ class Influence:
         """Return one question per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
-        n_features: int = problem.val.bases[self.basis].shape[1] * problem.n_classes
+        n_features: int = problem.val.phi(self.basis).shape[1] * problem.n_classes
         return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUESTIONS
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:

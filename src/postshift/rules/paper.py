@@ -127,12 +127,15 @@ class Paper:
         if problem.is_labelled:
             return 0
         n_probes = weighting_named(self._weighting(problem)).probes.n_probes(problem.n_classes)
-        n_bases: int = problem.val.bases[self.basis].shape[1]
+        n_bases: int = problem.val.phi(self.basis).shape[1]
         return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUESTIONS
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels."""
-        assert problem.train is not None  # noqa: S101
+        if problem.train is None or problem.train.labels is None:
+            raise LabelError(
+                "the paper's method needs training rows with labels: give them, or use influence regression"
+            )
         run = FrankWolfe(
             MemoryEngine(problem.train.sample(self.basis)),
             problem.val.sample(self.basis),

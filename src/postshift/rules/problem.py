@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_eta, check_labels, check_phi, check_rows, check_weights
-from postshift.core.inquiry import ConfusionMetric
+from postshift.core.inquiry import ConfusionMetric, guarded
 from postshift.core.loop import Loop
 from postshift.core.moments import weighted_confusions
 from postshift.core.plugin import onehot
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.core.sample import Sample
-from postshift.exceptions import LabelError, MetricError, ShapeError
+from postshift.exceptions import BasisError, LabelError, MetricError, ShapeError
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.rules.conversation import Fit, relay
 from postshift.rules.posterior import Posterior, Stack, fit_stack
@@ -41,7 +42,9 @@ class Table:
         n_rows, n_classes = table.shape
         named = {CONSTANT: np.ones((n_rows, 1))}
         for name, phi in (bases or {}).items():
-            named[name] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {name!r}"))
+            if name == CONSTANT:
+                raise BasisError(f"the name {CONSTANT!r} is taken: the constant basis is always there")
+            named[name] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {name!r}"), name=name)
         return cls(
             eta=table,
             bases=named,
@@ -61,7 +64,13 @@ class Table:
 
     def sample(self, basis: str) -> Sample:
         """Return the rows over one basis."""
-        return Sample(eta=self.eta, phi=self.bases[basis], labels=self.labels, weights=self.weights)
+        return Sample(eta=self.eta, phi=self.phi(basis), labels=self.labels, weights=self.weights)
+
+    def phi(self, basis: str) -> FloatArray:
+        """Return the functions of one basis."""
+        if basis not in self.bases:
+            raise BasisError(f"there is no basis {basis!r} in this table; there are {sorted(self.bases)}")
+        return self.bases[basis]
 
     def take(self, rows: IntArray) -> Table:
         """Return these rows only."""
@@ -73,9 +82,55 @@ class Table:
         )
 
 
-def unit_rows(phi: FloatArray) -> FloatArray:
-    """Return basis functions whose rows sum to 1."""
-    return np.asarray(phi / phi.sum(axis=1, keepdims=True))
+def unit_rows(phi: FloatArray, *, name: str) -> FloatArray:
+    """Return basis functions whose rows sum to 1; rows that are covered in part are refused."""
+    sums = phi.sum(axis=1, keepdims=True)
+    if (sums < 1 - 1e-6).any():
+        raise BasisError(
+            f"basis {name!r} has {int((sums < 1 - 1e-6).sum())} rows whose functions sum to less than 1: append the "
+            "complement with postshift.basis.CoverBasis, fitted on the training rows"
+        )
+    return np.asarray(phi / sums)
+
+
+@dataclass(frozen=True, eq=False)
+class PresentClasses:
+    """A metric of recalls where some classes have no rows: their recalls count as 1, as nothing is known of them."""
+
+    inner: Any
+    missing: IntArray
+    n_classes: int
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return str(self.inner.name)
+
+    @property
+    def weighting(self) -> str:
+        """What the metric depends on."""
+        return str(self.inner.weighting)
+
+    @property
+    def n_categories(self) -> int:
+        """Rows of the matrix."""
+        return int(getattr(self.inner, "n_categories", self.n_classes))
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the metric with the missing rows filled in."""
+        return np.asarray(self.inner.value(self._filled(confusion)))
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the metric's gradient; rows that are filled in do not move."""
+        slopes = np.array(self.inner.gradient(self._filled(confusion)))
+        slopes[self.missing] = 0
+        return slopes
+
+    def _filled(self, confusion: FloatArray) -> FloatArray:
+        """Return the matrix with a speck of weight on the diagonal of the missing rows."""
+        filled = np.array(confusion)
+        filled[..., self.missing, self.missing % self.n_classes] = 1e-12
+        return filled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +147,7 @@ class Problem:
     metric: ConfusionMetric | None = None
     categories: IntArray | None = field(default=None, repr=False)
     takes_subsets: bool = False
+    scale: float = 1.0
     rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
     n_total: int | None = None
 
@@ -102,18 +158,23 @@ class Problem:
         if val.labels is None:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
         driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric, groups=groups)
-        return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories)
+        scale = float(getattr(metric, "scale", 1.0))
+        return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories, scale=scale)
 
     @classmethod
-    def queried(cls, train: Table | None, val: Table, *, kind: Kind, takes_subsets: bool = False) -> Problem:
+    def queried(
+        cls, train: Table | None, val: Table, *, kind: Kind, takes_subsets: bool = False, scale: float = 1.0
+    ) -> Problem:
         """Return a problem of which only values of predictions are told.
 
-        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``question.rows``).
+        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``question.rows``). ``scale``
+        is the width of the metric's range, 1 for shares of rows: differences below the noise of so many rows, on that
+        scale, are not trusted.
         """
         _check_tables(train, val)
         if kind not in ("soft", "hard"):
             raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
-        return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets)
+        return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets, scale=scale)
 
     @property
     def n_classes(self) -> int:
@@ -146,8 +207,17 @@ class Problem:
     def fitting_metric(self) -> ConfusionMetric:
         """The metric that rules optimise: a smooth one in place of a minimum."""
         metric = self._metric
-        smooth: ConfusionMetric = metric.smoothed(self.counts) if hasattr(metric, "smoothed") else metric
+        smooth: ConfusionMetric = metric.smoothed(self.counts) if hasattr(metric, "smoothed") else self.scoring_metric
         return smooth
+
+    @property
+    def scoring_metric(self) -> ConfusionMetric:
+        """The metric as it can be had on these rows: a fold may lack a class whose recall the metric needs."""
+        missing = np.flatnonzero(self.counts == 0)
+        if len(missing) == 0 or not getattr(self._metric, "needs_every_class", False):
+            metric: ConfusionMetric = self._metric
+            return metric
+        return PresentClasses(self._metric, missing, self.n_classes)
 
     def confusion(self, table: FloatArray) -> FloatArray:
         """Return the confusion matrix (R, m) of class distributions on the validation rows."""
@@ -161,12 +231,13 @@ class Problem:
 
     def metric_of(self, confusions: FloatArray) -> FloatArray:
         """Return the metric of a stack of confusion matrices."""
-        return np.asarray(self._metric.value(np.maximum(confusions, 0)))
+        metric = self.scoring_metric
+        return guarded(lambda: metric.value(np.maximum(confusions, 0)), metric, "value", confusions.shape[:-2])
 
     def values(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
         """Return the value of class distributions (n, m), asking where the labels are not at hand."""
         if self.is_labelled:
-            return [float(self._metric.value(self.confusion(table))) for table in tables]
+            return [float(self.metric_of(self.confusion(table))) for table in tables]
         answers = yield [self._question(f"value.{place}", table) for place, table in enumerate(tables)]
         return [float(answer) for answer in answers]
 
@@ -192,6 +263,15 @@ class Problem:
         """Return the problem as seen through a posterior: eta replaced on both sides."""
         train = None if self.train is None else replace(self.train, eta=posterior(self.train.eta))
         return replace(self, train=train, val=replace(self.val, eta=posterior(self.val.eta)))
+
+    def digest(self) -> str:
+        """Return a digest of the data, by which a saved interview knows its own."""
+        digest = hashlib.blake2b(f"{self.kind}".encode(), digest_size=16)
+        for table in (self.train, self.val):
+            arrays = [] if table is None else [table.eta, *table.bases.values()]
+            for array in arrays:
+                digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def stacked(self) -> tuple[Stack, Problem]:

@@ -16,6 +16,9 @@ from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.problem import Problem
 
+_SAME = 1e-9
+_ROUNDING = 1e-13
+_MAX_LOG = 300.0
 _CHUNK = 1 << 22  # numbers held at once when all cuts' confusion matrices are built
 
 
@@ -63,12 +66,13 @@ class PluginSearch:
 
 def distinct_cuts(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:
     """Return one weight between each two neighbouring ratios at which ``label`` overtakes the others."""
-    ratios = np.unique(overtaking(weights, eta, label))
-    ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
-    if len(ratios) == 0:
+    ratios = overtaking(weights, eta, label)
+    logs = np.unique(np.log(ratios[np.isfinite(ratios) & (ratios > 0)]))
+    logs = logs[np.abs(logs) < _MAX_LOG]
+    if len(logs) == 0:
         return np.array([weights[label]])
-    between = np.sqrt(ratios[1:] * ratios[:-1])
-    return np.concatenate([[ratios[0] / 2], between, [ratios[-1] * 2]])
+    apart = np.diff(logs) > _SAME  # closer ones differ by rounding only
+    return np.asarray(np.exp(np.concatenate([[logs[0] - 1], ((logs[1:] + logs[:-1]) / 2)[apart], [logs[-1] + 1]])))
 
 
 def overtaking(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:
@@ -107,6 +111,7 @@ def _running(problem: Problem, current: IntArray, ratios: FloatArray, label: int
         moves[rows, categories[part], current[order][part]] -= mass[part]
         moves[rows, categories[part], label] += mass[part]
         table = running + np.cumsum(moves, axis=0)
+        table[table < _ROUNDING] = 0  # an emptied entry is empty: a G-mean takes its root
         found.append(problem.metric_of(table[stops - done]))
         running, done = table[-1], part.stop
     return found

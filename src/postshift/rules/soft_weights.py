@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
 
 from postshift._validation import FloatArray
-from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
+from postshift.core.inquiry import DifferentiableMetric
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
@@ -24,7 +25,7 @@ from postshift.rules.simple import mean_prior
 TEMPERATURE = 0.2
 _GRID = np.log([0.25, 0.5, 0.8, 1.25, 2.0, 4.0])  # factors tried where every value is asked for
 _SWEEPS = 2
-_DIFFERENCE = 1e-4
+_DIFFERENCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +90,25 @@ def softened(eta: FloatArray, theta: FloatArray) -> FloatArray:
 
 def _labelled_objective(problem: Problem) -> Objective:
     """Return value and gradient in theta of the metric of the softened argmax."""
-    metric, eta = problem.fitting_metric, problem.val.eta
+    metric: Any = problem.fitting_metric
+    eta = problem.val.eta
     rows = np.arange(problem.val.n_rows)
     categories, shares = problem.confusion_rows(rows)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         table = softened(eta, theta)
         confusion = problem.confusion(table)
-        pull = shares[:, None] * _gradient(metric, confusion)[categories]
+        pull = shares[:, None] * metric.gradient(confusion)[categories]
         return float(metric.value(confusion)), _chain(table, pull)
 
+    if not isinstance(metric, DifferentiableMetric):
+        return _by_differences(lambda theta: float(metric.value(problem.confusion(softened(eta, theta)))))
     return objective
 
 
 def _expected_objective(problem: Problem) -> Objective:
     """Return value and gradient in theta of psi of the expected confusion matrix."""
-    metric = problem.fitting_metric
+    metric: Any = problem.fitting_metric
     tables = [part for part in (problem.train, problem.val) if part is not None]
     eta = np.concatenate([part.eta for part in tables])
     shares = np.concatenate([_unit(part.weights, part.n_rows) / len(tables) for part in tables])
@@ -113,25 +117,22 @@ def _expected_objective(problem: Problem) -> Objective:
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         table = softened(eta, theta)
         confusion = weighted.T @ table
-        return float(metric.value(confusion)), _chain(table, weighted @ _gradient(metric, confusion))
+        return float(metric.value(confusion)), _chain(table, weighted @ metric.gradient(confusion))
 
+    if not isinstance(metric, DifferentiableMetric):
+        return _by_differences(lambda theta: float(metric.value(weighted.T @ softened(eta, theta))))
     return objective
+
+
+def _by_differences(value: Callable[[FloatArray], float]) -> Objective:
+    """Return value and gradient of a metric that has no gradient of its own."""
+    return lambda theta: (value(theta), approx_fprime(theta, value, _DIFFERENCE))
 
 
 def _chain(table: FloatArray, pull: FloatArray) -> FloatArray:
     """Return the gradient in theta from the gradient in the softened predictions."""
     mean = (pull * table).sum(axis=1, keepdims=True)
     return np.asarray((table * (pull - mean)).sum(axis=0) / TEMPERATURE)
-
-
-def _gradient(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
-    """Return the metric's gradient, by differences where it has none."""
-    if isinstance(metric, DifferentiableMetric):
-        return metric.gradient(confusion)
-    size = confusion.size
-    moves = np.eye(size).reshape(size, *confusion.shape) * _DIFFERENCE
-    ahead, behind = metric.value(confusion + moves), metric.value(np.maximum(confusion - moves, 0))
-    return np.asarray((ahead - behind) / (2 * _DIFFERENCE)).reshape(confusion.shape)
 
 
 def _ascend(objective: Objective, start: FloatArray) -> tuple[FloatArray, float]:
