@@ -24,8 +24,9 @@ from postshift.rules import (
     Table,
     without_questions,
 )
-from postshift.rules.choice import _average_weights, make_folds, shrunk_confusion, shrunk_value
+from postshift.rules.choice import _average_weights
 from postshift.rules.fitted import plug_in_rule
+from postshift.rules.scoring import make_folds, shrunk_confusion, shrunk_value
 from tests.rules.helpers import answered, labelled, tables, value_of
 
 
@@ -283,7 +284,7 @@ def test_a_stack_needs_labels():
 
 def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
     """Above the limit of rows there is one hold-out; groups stay on one side of it."""
-    monkeypatch.setattr("postshift.rules.choice.MAX_VAL", 150)
+    monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
     problem = big(GMean(), 6)
     groups = np.arange(200) // 4
     chosen = without_questions(Choice(entries=(Base(), InversePrior())).fit(problem, fold_groups=groups))

@@ -10,15 +10,13 @@ each candidate is scored once, and must beat the base by more than the noise of 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_count
-from postshift.core.plugin import onehot
+from postshift._validation import FloatArray, IntArray
 from postshift.exceptions import BudgetError, SettingError
 from postshift.rules.conversation import Fit, without_questions
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
@@ -26,11 +24,8 @@ from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem, Table
+from postshift.rules.scoring import limited, make_folds, noise_of, out_of_fold, shrunk_value
 
-SHRINKAGE = 1.0
-REWEIGHTINGS = 40
-MAX_TRAIN = 100_000
-MAX_VAL = 20_000
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -138,10 +133,10 @@ class Choice:
 
     def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any) -> Chosen:
         """Score every entry out of fold, weigh them, and fit again what has weight."""
-        small, groups = _limited(problem, fold_groups, seed=self.random_state)
-        scored = [_out_of_fold(small, entries, folds) for folds in self._folds(small, groups)]
+        small, groups = limited(problem, fold_groups, seed=self.random_state)
+        scored = [out_of_fold(small, entries, folds) for folds in self._folds(small, groups)]
         values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)
-        noise = _noise(scored[0], int(np.argmax(values)), seed=self.random_state)
+        noise = noise_of(scored[0], int(np.argmax(values)), seed=self.random_state)
         weights = _average_weights(values, noise) if self.how == "average" else _best_weights(values)
         score = float(np.mean([shrunk_value(each.problem, each.averaged(weights)) for each in scored]))
         fallback = bool(score <= values[0] and weights[0] < 1)
@@ -236,103 +231,6 @@ class Choice:
         return labels
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OutOfFold:
-    """Every entry's labels and scores on rows that were not used for its fit, and the problem on these rows."""
-
-    problem: Problem
-    labels: list[IntArray]
-    scores: list[FloatArray]
-
-    def averaged(self, weights: FloatArray) -> IntArray:
-        """Return the labels of the weighted average; of a single entry, its own."""
-        if weights.max() == 1:
-            return self.labels[int(np.argmax(weights))]
-        return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, self.scores, strict=True)), axis=1))
-
-
-def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
-    """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together.
-
-    Above the limit of rows there is one hold-out of a quarter. Rare classes may be missing in some folds.
-    """
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
-
-    check_count(n_folds, name="n_folds", low=2)
-    rows = np.arange(problem.val.n_rows)
-    categories = problem.confusion_rows(slice(None))[0]
-    large = problem.val.n_rows >= MAX_VAL
-    wanted = 4 if large else n_folds
-    commonest = int(np.bincount(categories).max())
-    if groups is None:
-        kind, n_splits = (StratifiedKFold, wanted) if commonest >= wanted else (KFold, min(wanted, len(rows)))
-        splitter = kind(n_splits, shuffle=True, random_state=seed)
-    else:
-        groups = np.asarray(groups)
-        n_groups = len(np.unique(groups))
-        if groups.shape != rows.shape or n_groups < 2:
-            raise SettingError(f"fold_groups must hold two groups or more, one value for each of {len(rows)} rows")
-        n_splits = min(wanted, n_groups)
-        stratified = commonest >= n_splits
-        splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rare classes: some folds lack them, and that is fine
-        folds = list(splitter.split(rows, categories, groups))
-    return folds[:1] if large else folds
-
-
-def _out_of_fold(problem: Problem, entries: tuple[Rule, ...], folds: list[tuple[IntArray, IntArray]]) -> OutOfFold:
-    """Refit every entry in every fold."""
-    held = np.concatenate([left for _, left in folds])
-    order = np.argsort(held)
-    parts = [problem.take(kept) for kept, _ in folds]
-    tables = [problem.val.take(left) for _, left in folds]
-    labels, scores = [], []
-    for rule in entries:
-        found = [without_questions(rule.fit(part)) for part in parts]
-        labels.append(np.concatenate([fit.labels(table) for fit, table in zip(found, tables, strict=True)])[order])
-        scores.append(np.concatenate([fit.scores(table) for fit, table in zip(found, tables, strict=True)])[order])
-    return OutOfFold(problem=problem.take(np.sort(held)), labels=labels, scores=scores)
-
-
-def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
-    """Return the matrix with every recall shrunk to ``(d + s r) / (n + s)``, r the mean recall, s = 1."""
-    own = np.arange(len(confusion)) % n_classes
-    place = np.arange(len(confusion))
-    sums = confusion.sum(axis=1, keepdims=True)
-    rows = np.divide(confusion, sums, out=np.full_like(confusion, 1 / n_classes), where=sums > 0)
-    mean = rows[place, own][counts > 0].mean()
-    pseudo = np.full_like(rows, (1 - mean) / (n_classes - 1))
-    pseudo[place, own] = mean
-    share = (counts / (counts + SHRINKAGE))[:, None]
-    return np.asarray(sums * (share * rows + (1 - share) * pseudo))
-
-
-def shrunk_value(problem: Problem, labels: IntArray) -> float:
-    """Return the metric of labels; of a metric of recalls, with shrunk recalls.
-
-    Other metrics read the predicted-class rates too, and pseudo-rows would invent predictions that no label made.
-    """
-    confusion = problem.confusion(onehot(labels, n_classes=problem.n_classes))
-    if problem.scoring_metric.weighting == "diagonal":
-        confusion = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
-    return float(problem.metric_of(confusion))
-
-
-def _noise(scored: OutOfFold, best: int, *, seed: int) -> float:
-    """Return the median over entries of the spread of ``M_best - M_c`` under exponential reweightings of the rows."""
-    rng, problem = np.random.default_rng([seed, 1]), scored.problem
-    base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
-    values = []
-    for _ in range(REWEIGHTINGS):
-        weights = base * rng.exponential(size=len(base))
-        again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
-        values.append([shrunk_value(again, labels) for labels in scored.labels])
-    table = np.array(values)
-    spread = (table[:, [best]] - table).std(axis=0)
-    return float(np.median(np.delete(spread, best))) if len(spread) > 1 else 0.0
-
-
 def _average_weights(values: FloatArray, noise: float) -> FloatArray:
     """Return ``exp((M_c - M_best) / (2 sigma))``, normalised."""
     gaps = values - values.max()
@@ -355,18 +253,6 @@ def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray) 
     kept = [k for k in range(len(entries)) if weights[k] > _NEGLIGIBLE]
     rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
     return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum())
-
-
-def _limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any]:
-    """Return the problem on at most as many rows as the choice may cost."""
-    rng = np.random.default_rng([seed, 0])
-    if problem.train is not None and problem.train.n_rows > MAX_TRAIN:
-        rows = np.sort(rng.choice(problem.train.n_rows, size=MAX_TRAIN, replace=False))
-        problem = replace(problem, train=problem.train.take(rows))
-    if problem.val.n_rows > MAX_VAL:
-        rows = np.sort(rng.choice(problem.val.n_rows, size=MAX_VAL, replace=False))
-        return problem.take(rows), None if groups is None else np.asarray(groups)[rows]
-    return problem, groups
 
 
 def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
@@ -406,7 +292,7 @@ def _reason(
 ) -> str:
     """Say in a sentence why the result is what it is."""
     top = entries[int(np.argmax(weights))].name
-    if fallback:
+    if fallback or weights[0] == 1:
         what = "the best of the others" if queries else "what was made of the menu, on rows not used for its fit,"
         return (
             f"the base is kept: {what} does not beat its {values[0]:.3f} by more than noise "
