@@ -224,7 +224,7 @@ best on the task's test rows. *mean* is over all tasks (rules that cannot serve 
 
 ## The tasks
 
-{chr(10).join(f"* **{name}**: {describe(name)}" for name in table)}
+{chr(10).join(f"* {describe(name)}" for name in table)}
 
 To repeat it: `python -m experiments.menu_study`, made with {made_with}.
 """

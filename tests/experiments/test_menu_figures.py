@@ -64,11 +64,12 @@ def test_the_page_of_figures_is_made_from_the_stored_results():
     assert (menu_figures.OUT / "menu_figures.md").read_text() == menu_figures.render(results, made_with)
 
 
-class TestStudy:
-    @pytest.fixture(scope="class")
-    def stored(self):
-        return menu_study.read_rows(menu_study.OUT / "menu_study.csv")
+@pytest.fixture(scope="module")
+def stored():
+    return menu_study.read_rows(menu_study.OUT / "menu_study.csv")
 
+
+class TestStudy:
     def test_the_page_is_made_from_the_stored_results(self, stored):
         assert (menu_study.OUT / "menu_study.md").read_text() == menu_study.render(*stored)
 
