@@ -406,3 +406,10 @@ def test_a_metric_that_raises_is_named():
     problem = big(Broken())
     with pytest.raises(MetricError, match="raised ZeroDivisionError: no profit today"):
         without_questions(PluginSearch().fit(problem))
+
+
+@pytest.mark.parametrize("metric", ["f1", GMean, np.mean])
+def test_what_is_no_metric_is_refused_at_once(metric):
+    train, val = tables()
+    with pytest.raises(MetricError, match="metric must be a function of the confusion matrix"):
+        Problem.labelled(train, val, metric)

@@ -155,6 +155,10 @@ class Problem:
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
         """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics."""
         _check_tables(train, val)
+        if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
+            raise MetricError(
+                f"metric must be a function of the confusion matrix (GMean(), MacroF1(), ...). Got {metric!r} instead"
+            )
         if val.labels is None:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
         driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric, groups=groups)
