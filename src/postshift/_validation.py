@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -187,3 +189,11 @@ def _rows(name: str, bad: Any, what: str, remedy: str) -> str:
     where = np.flatnonzero(bad)
     shown = ", ".join(str(row) for row in where[:5]) + (", ..." if len(where) > 5 else "")
     return f"{name} has {len(where)} of {len(bad)} rows with {what} (rows {shown}); {remedy}"
+
+
+def unknown(word: Any, known: Iterable[str], *, what: str) -> str:
+    """Return a message that there is no such thing, with the likeliest one meant or else all there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(word), names, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, names))}"
+    return f"there is no {what} {word!r}; {remedy}"
