@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_result():
 
 
 def test_what_it_refuses():
-    with pytest.raises(SettingError, match="'average' or 'best'"):
+    with pytest.raises(SettingError, match="one of .*'average', 'best', 'only'"):
         without_questions(Choice(how="vote").fit(big(GMean())))
 
 

@@ -32,6 +32,8 @@ class ConfusionDriver:
     metric : ConfusionMetric, optional
         The metric that will read the matrices: a class without rows is an error where the metric needs
         its recall (``needs_every_class``), otherwise a warning.
+    strict : bool, default=True
+        False makes that error a warning too, for a caller who knows what to put in place of the recall.
     """
 
     kind: Kind = "confusion"
@@ -45,7 +47,9 @@ class ConfusionDriver:
         weights: Any = None,
         groups: Any = None,
         metric: ConfusionMetric | None = None,
+        strict: bool = True,
     ) -> None:
+        self._strict = strict
         self._n_classes = check_count(n_classes, name="n_classes", low=2)
         n_rows = np.size(labels)
         check_rows(n_rows, name="validation")
@@ -89,7 +93,7 @@ class ConfusionDriver:
         kind = "class" if self._n_categories == self._n_classes else "(group, class) pair"
         n_rows = len(self.categories[rows])
         what = f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {n_rows}"
-        if self._metric is not None and getattr(self._metric, "needs_every_class", False):
+        if self._strict and self._metric is not None and getattr(self._metric, "needs_every_class", False):
             raise MissingClassError(
                 f"{what}, and metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "
                 "is defined without it"
@@ -144,14 +148,19 @@ class HardDriver:
 
 
 def _call(function: Callable[[Any], Any], question: Question) -> Any:
-    """Call a user's metric; what it raises becomes a MetricError that names the question."""
+    """Call a user's metric of all rows."""
     if question.rows is not None:
         raise MetricError(
             f"question {question.key!r} is about {len(question.rows)} rows only, and this driver serves all rows "
             "or none: use confusion questions for a split validation sample"
         )
+    return mapped(lambda: function(question.predictions), question)
+
+
+def mapped(call: Callable[[], Any], question: Question) -> Any:
+    """Call a user's metric; what it raises becomes a MetricError that names the question."""
     try:
-        return function(question.predictions)
+        return call()
     except Exception as error:
         raise MetricError(
             f"the metric raised {type(error).__name__} at question {question.key!r} ({question.text}): {error}"

@@ -10,9 +10,9 @@ each candidate is scored once, and must beat the base by more than the noise of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem, Table
 from postshift.rules.scoring import limited, make_folds, noise_of, out_of_fold, shrunk_value
 
+How = Literal["average", "best", "only"]
+Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -42,7 +44,7 @@ class Entry:
 class Record:
     """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum."""
 
-    how: Literal["average", "best", "queries"]
+    how: Literal["average", "best", "only", "queries"]
     entries: tuple[Entry, ...]
     score: float
     base_score: float
@@ -89,8 +91,9 @@ class Choice:
 
     Parameters
     ----------
-    how : {"average", "best"}
-        With labels: average the entries (one 5-fold pass) or take the best one (two passes).
+    how : {"average", "best", "only"}
+        With labels: average the entries (one 5-fold pass), take the best one (two passes), or take the last one
+        whatever it scores (no guard). Where only values are told: the best one, or the last one.
     entries : tuple of rules, optional
         By default the problem's menu. The first is the base.
     query_folds : int
@@ -102,20 +105,20 @@ class Choice:
         Seed of folds and reweightings.
     """
 
-    how: Literal["average", "best"] = "average"
+    how: How = "average"
     entries: tuple[Rule, ...] | None = None
     n_folds: int = 5
     query_folds: int = 0
     budget: int | None = None
     random_state: int = 0
 
-    def fit(self, problem: Problem, *, fold_groups: Any = None) -> Fit[Chosen]:
-        """Fit and choose; rows of one value in ``fold_groups`` stay in one fold."""
+    def fit(self, problem: Problem, *, fold_groups: Any = None, progress: Progress | None = None) -> Fit[Chosen]:
+        """Fit and choose; rows of one value in ``fold_groups`` stay in one fold, ``progress`` is told of each entry."""
         entries = self.entries or menu(problem)
-        if self.how not in ("average", "best"):
-            raise SettingError(f"how must be 'average' or 'best'. Got {self.how!r} instead")
+        if self.how not in get_args(How):
+            raise SettingError(f"how must be one of {get_args(How)}. Got {self.how!r} instead")
         if problem.is_labelled:
-            return self._by_folds(problem, entries, fold_groups)
+            return self._by_folds(problem, entries, fold_groups, progress or _silent)
         return (yield from self._by_queries(problem, self.affordable(problem)))
 
     def bound(self, problem: Problem) -> int:
@@ -131,15 +134,19 @@ class Choice:
 
     # -- with labels ------------------------------------------------------------------------------------
 
-    def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any) -> Chosen:
+    def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
         """Score every entry out of fold, weigh them, and fit again what has weight."""
         small, groups = limited(problem, fold_groups, seed=self.random_state)
-        scored = [out_of_fold(small, entries, folds) for folds in self._folds(small, groups)]
+        passes = list(self._folds(small, groups))
+        scored = [
+            out_of_fold(small, entries, folds, progress=lambda name: progress(name, len(passes) * len(entries)))
+            for folds in passes
+        ]
         values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)
         noise = noise_of(scored[0], int(np.argmax(values)), seed=self.random_state)
-        weights = _average_weights(values, noise) if self.how == "average" else _best_weights(values)
+        weights = self._weights(values, noise)
         score = float(np.mean([shrunk_value(each.problem, each.averaged(weights)) for each in scored]))
-        fallback = bool(score <= values[0] and weights[0] < 1)
+        fallback = bool(self.how != "only" and score <= values[0] and weights[0] < 1)
         kept = _base_alone(len(entries)) if fallback else weights
         rule = _refitted(problem, entries, kept)
         record = Record(
@@ -154,9 +161,16 @@ class Choice:
         )
         return Chosen(rule=rule, record=record)
 
+    def _weights(self, values: FloatArray, noise: float) -> FloatArray:
+        """Return the weight of every entry."""
+        if self.how == "average":
+            return _average_weights(values, noise)
+        place = int(np.argmax(values)) if self.how == "best" else len(values) - 1
+        return np.asarray(np.eye(len(values))[place])
+
     def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
-        """Yield one pass of folds for the average, two for the best; above the limit one hold-out."""
-        for repeat in range(1 if self.how == "average" else 2):
+        """Yield one pass of folds, two for the best; above the limit one hold-out."""
+        for repeat in range(2 if self.how == "best" else 1):
             yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + repeat)
 
     # -- by queries -------------------------------------------------------------------------------------
@@ -194,8 +208,8 @@ class Choice:
         values = np.array((yield from problem.label_values(labels)))
         noise = np.array([problem.scale * paired_noise(each, labels[0]) for each in labels])
         margins = 0 * noise if self.query_folds else noise
-        best = int(np.argmax(values - margins))
-        fallback = best == 0
+        best = len(entries) - 1 if self.how == "only" else int(np.argmax(values - margins))
+        fallback = best == 0 and len(entries) > 1
         rival = 1 + int(np.argmax(values[1:])) if fallback else best
         weights = np.eye(len(entries))[best]
         record = Record(
@@ -231,16 +245,15 @@ class Choice:
         return labels
 
 
+def _silent(*_: Any) -> None:
+    """Tell nobody."""
+
+
 def _average_weights(values: FloatArray, noise: float) -> FloatArray:
     """Return ``exp((M_c - M_best) / (2 sigma))``, normalised."""
     gaps = values - values.max()
     raw = np.exp(gaps / (2 * noise)) if noise > 0 else (gaps == 0).astype(np.float64)
     return np.asarray(raw / raw.sum())
-
-
-def _best_weights(values: FloatArray) -> FloatArray:
-    """Return 1 for the best entry, the first one at a tie."""
-    return np.asarray(np.eye(len(values))[int(np.argmax(values))])
 
 
 def _base_alone(n_entries: int) -> FloatArray:

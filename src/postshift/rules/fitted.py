@@ -16,6 +16,7 @@ from scipy.special import softmax
 from postshift._validation import FloatArray, IntArray
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
+from postshift.core.records import Iteration
 from postshift.core.weighting import DIAGONAL
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
@@ -44,7 +45,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRule:
-    """A classifier of rows of a :class:`~postshift.rules.problem.Table`."""
+    """A classifier of rows of a :class:`~postshift.rules.problem.Table`; ``trace`` is its loop's, if it had one."""
 
     name: str
     mixture: Mixture
@@ -53,6 +54,7 @@ class FittedRule:
     labelling: Labelling = "votes"
     scales: FloatArray | None = None
     note: str = ""
+    trace: tuple[Iteration, ...] = ()
 
     def labels(self, table: Table) -> IntArray:
         """Return the deterministic label of every row."""
@@ -68,16 +70,20 @@ class FittedRule:
     def scores(self, table: Table) -> FloatArray:
         """Return scores (n, m) whose rows sum to 1, comparable between rules."""
         eta, phi = self._read(table)
-        if len(self.mixture.members) == 1 and self.mixture.members[0].weighting.name == "diagonal":
+        if self._weighs_odds:
             raised = self.mixture.members[0].scores(eta, phi)
-            if (raised < 0).any():  # weights of either sign are no odds
-                return self.mixture.distribution(eta, phi)
             sums = raised.sum(axis=1, keepdims=True)
             even = np.full_like(raised, 1 / raised.shape[1])
             return np.asarray(np.divide(raised, sums, out=even, where=sums > 0))
         if self.labelling == "scores":
             return np.asarray(softmax(self._averaged(eta, phi), axis=1))
         return self.mixture.distribution(eta, phi)
+
+    @property
+    def _weighs_odds(self) -> bool:
+        """Whether it is one plug-in with weights per class; weights of either sign are no odds."""
+        (member, *others) = self.mixture.members
+        return not others and member.weighting is DIAGONAL and not (member.alpha < 0).any()
 
     def through(self, posterior: Posterior, name: str) -> FittedRule:
         """Return the rule that reads another posterior first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postshift._validation import unknown
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
 from postshift.rules.influence import Influence
@@ -22,7 +23,7 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
     With labels: the model as it is, the inverse prior, the smoothed plug-in, the stack alone and with the smoothed
     plug-in and expected utility, and influence regression on eta and on the stack over every basis. Where only values
     are told: the label-free ones, with influence regression over one basis and few iterations, or, where it would take
-    too many probes, the paper's method with diagonal weights.
+    too many probes, the paper's method with diagonal weights; and, where there are labels all the same, the stack.
     """
     if problem.is_labelled:
         bases = list(problem.val.bases)
@@ -30,20 +31,56 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
         every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(ExpectedUtility())]
         every += [rule for basis in bases for rule in (Influence(basis), Stacked(Influence(basis)))]
     else:
-        basis = list(problem.val.bases)[-1]  # the user's, if there is one
+        basis = _main_basis(problem)
         n_probes = problem.val.bases[basis].shape[1] * problem.n_classes**2
         dear = n_probes > QUERY_PROBES
         main: Rule = Paper(basis, max_iter=QUERY_ITERATIONS) if dear else Influence(basis, QUERY_ITERATIONS)
         every = [Base(), InversePrior(), SmoothedPlugin(), main]
+        every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(main)]
     return tuple(rule for rule in every if rule.usable(problem))
 
 
 def rule_named(name: str, problem: Problem) -> Rule:
-    """Return any rule by its name, whether on the problem's menu or not."""
-    bases = list(problem.val.bases)
-    extra: list[Rule] = [PluginSearch(), Stacked(PluginSearch()), SmoothedPlugin()]
-    extra += [rule for basis in bases for rule in (Influence(basis), Paper(basis), Paper(basis, max_iter=1))]
-    known = {rule.name: rule for rule in (*extra, *menu(problem))}
+    """Return any rule by its name, whether on the problem's menu or not.
+
+    ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these methods over the user's basis, the last one.
+    """
+    known = _named(problem)
     if name not in known:
-        raise SettingError(f"there is no rule {name!r}; there are {sorted(known)}")
+        raise SettingError(unknown(name, known, what="rule"))
+    if not known[name].usable(problem):
+        raise SettingError(
+            f"rule {name!r} needs more than there is here ({_offered(problem)}): give labels, or choose another rule"
+        )
     return known[name]
+
+
+def rule_names(problem: Problem) -> list[str]:
+    """Return the names that :func:`rule_named` knows, those that the problem has the means for."""
+    return sorted(name for name, rule in _named(problem).items() if rule.usable(problem))
+
+
+def _named(problem: Problem) -> dict[str, Rule]:
+    """Return every rule under its names."""
+    main = _main_basis(problem)
+    rules: list[Rule] = [Base(), InversePrior(), SmoothedPlugin(), ExpectedUtility(), PluginSearch()]
+    rules += [Stacked(rule) for rule in rules if rule.name != "inverse prior"]
+    for basis in problem.val.bases:
+        rules += [Influence(basis), Stacked(Influence(basis)), Paper(basis), Paper(basis, max_iter=1)]
+    short = {"paper": Paper(main), "influence": Influence(main), "stack + influence": Stacked(Influence(main))}
+    return {**{rule.name: rule for rule in rules}, **short}
+
+
+def _main_basis(problem: Problem) -> str:
+    """Return the user's basis, if there is one."""
+    return list(problem.val.bases)[-1]
+
+
+def _offered(problem: Problem) -> str:
+    """Say what the problem has."""
+    labels = [
+        f"{name} labels"
+        for name, part in (("training", problem.train), ("validation", problem.val))
+        if part is not None and part.labels is not None
+    ]
+    return f"{' and '.join(labels) or 'no labels'}, questions of kind {problem.kind!r}"

@@ -144,7 +144,7 @@ class Paper:
             settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter),
         )
         found = yield from problem.fitted(run)
-        rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis)
+        rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis, trace=found.trace)
         return (yield from with_best_labels(rule, problem))
 
     def _weighting(self, problem: Problem) -> str:

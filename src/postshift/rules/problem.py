@@ -153,7 +153,11 @@ class Problem:
 
     @classmethod
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
-        """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics."""
+        """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics.
+
+        Classes without validation rows are left as they are, with a warning: where the metric needs their recalls,
+        these count as 1.
+        """
         _check_tables(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
             raise MetricError(
@@ -161,21 +165,38 @@ class Problem:
             )
         if val.labels is None:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
-        driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric, groups=groups)
+        driver = ConfusionDriver(
+            val.labels,
+            n_classes=val.n_classes,
+            weights=val.weights,
+            metric=metric,
+            groups=groups,
+            strict=False,
+        )
         scale = float(getattr(metric, "scale", 1.0))
         return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories, scale=scale)
 
     @classmethod
     def queried(
-        cls, train: Table | None, val: Table, *, kind: Kind, takes_subsets: bool = False, scale: float = 1.0
+        cls,
+        train: Table | None,
+        val: Table,
+        *,
+        kind: Kind,
+        takes_subsets: bool = False,
+        scale: float = 1.0,
+        reads_labels: bool = False,
     ) -> Problem:
         """Return a problem of which only values of predictions are told.
 
         ``takes_subsets`` says that the owner also scores predictions of some of the rows (``question.rows``). ``scale``
         is the width of the metric's range, 1 for shares of rows: differences below the noise of so many rows, on that
-        scale, are not trusted.
+        scale, are not trusted. ``reads_labels`` lets rules such as the stack read the labels of ``val`` all the same;
+        otherwise these are put away.
         """
         _check_tables(train, val)
+        if not reads_labels:
+            val = replace(val, labels=None)
         if kind not in ("soft", "hard"):
             raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets, scale=scale)
@@ -280,8 +301,9 @@ class Problem:
     @cached_property
     def stacked(self) -> tuple[Stack, Problem]:
         """The stack fitted to the validation labels, and the problem seen through it; fitted once for all rules."""
-        labels = self._categories % self.n_classes
-        stack = fit_stack(self.val.eta, labels, self.val.weights)
+        if self.val.labels is None:
+            raise LabelError("a stack is fitted to validation labels, and there are none")
+        stack = fit_stack(self.val.eta, self.val.labels, self.val.weights)
         return stack, self.with_eta(stack)
 
     def take(self, rows: IntArray) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,14 +67,21 @@ def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> lis
     return folds[:1] if large else folds
 
 
-def out_of_fold(problem: Problem, entries: tuple[Rule, ...], folds: list[tuple[IntArray, IntArray]]) -> OutOfFold:
-    """Refit every entry in every fold."""
+def out_of_fold(
+    problem: Problem,
+    entries: tuple[Rule, ...],
+    folds: list[tuple[IntArray, IntArray]],
+    *,
+    progress: Callable[[str], None],
+) -> OutOfFold:
+    """Refit every entry in every fold; ``progress`` is told each entry's name."""
     held = np.concatenate([left for _, left in folds])
     order = np.argsort(held)
     parts = [problem.take(kept) for kept, _ in folds]
     tables = [problem.val.take(left) for _, left in folds]
     labels, scores = [], []
     for rule in entries:
+        progress(rule.name)
         found = [without_questions(rule.fit(part)) for part in parts]
         labels.append(np.concatenate([fit.labels(table) for fit, table in zip(found, tables, strict=True)])[order])
         scores.append(np.concatenate([fit.scores(table) for fit, table in zip(found, tables, strict=True)])[order])

@@ -23,7 +23,7 @@ class Stacked:
 
     def usable(self, problem: Problem) -> bool:
         """Return whether clean labels are at hand."""
-        return problem.is_labelled and self.inner.usable(problem)
+        return problem.val.labels is not None and self.inner.usable(problem)
 
     def bound(self, problem: Problem) -> int:
         """Return the inner rule's bound."""
