@@ -18,11 +18,14 @@
     ├── BudgetError (ValueError)         the budget does not pay for one iteration
     ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the question
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read here
+    ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in the format asked for
     └── DataNotFoundError (FileNotFoundError)   a data set that is in none of the known places
 
     PostshiftWarning (UserWarning)
     ├── MissingClassWarning              a class without rows, where that can be borne
-    └── EmptyBasisWarning                a basis function without rows
+    ├── SmallValidationWarning           so few validation rows that small gains are noise
+    ├── EmptyBasisWarning                a basis function without rows
+    └── DuplicateBasisWarning            a basis function that is the same as another
 """
 
 from __future__ import annotations
@@ -96,6 +99,10 @@ class ArchiveError(PostshiftError, ValueError):
     """A saved run or mixture that cannot be read, or belongs to other data."""
 
 
+class ExportError(PostshiftError, TypeError):
+    """A model, or a part of it, that cannot be saved in the format asked for."""
+
+
 class DataNotFoundError(PostshiftError, FileNotFoundError):
     """A data set that is in none of the known places."""
 
@@ -108,5 +115,13 @@ class MissingClassWarning(PostshiftWarning):
     """A class has no training or no validation row; a fit is possible without it."""
 
 
+class SmallValidationWarning(PostshiftWarning):
+    """So few validation rows that small gains are noise; the message has the size of the noise."""
+
+
 class EmptyBasisWarning(PostshiftWarning):
-    """A basis function has no training or no validation row; it takes the average weights of the others."""
+    """A basis function without rows: dropped where the basis is fitted, given the others' average weights later on."""
+
+
+class DuplicateBasisWarning(PostshiftWarning):
+    """A basis function is the same as another on the rows where the basis is fitted; it is dropped."""

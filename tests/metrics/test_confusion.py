@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, matthews_corrcoef
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
-from postshift.metrics import Accuracy, BinaryF1, CohenKappa, ExpectedReward, MacroF1, MatthewsCorrelation
+from postshift.metrics import (
+    Accuracy,
+    BinaryF1,
+    CohenKappa,
+    DemographicParityGap,
+    ExpectedCost,
+    ExpectedReward,
+    MacroF1,
+    MatthewsCorrelation,
+    from_confusion,
+    maximised,
+)
 
 REWARD = np.array([[1.0, 0.2, 0.0], [-0.5, 2.0, 0.1], [0.3, 0.0, 1.5]])
 METRICS = [
@@ -167,3 +180,52 @@ def test_kappa_knows_its_weights():
 def test_reward_must_be_square_and_finite(reward):
     with pytest.raises(ShapeError, match="reward"):
         ExpectedReward(reward)
+
+
+@pytest.mark.parametrize("metric", METRICS + BINARY, ids=names)
+def test_greater_is_better(metric):
+    assert metric.greater_is_better
+    assert maximised(metric) is metric
+
+
+# ------------------------------------------------------------------------------ costs
+
+
+def test_a_cost_is_what_a_negative_reward_is_not():
+    confusion, cost = random_confusion(0), ExpectedCost(REWARD)
+    turned, reward = maximised(cost), ExpectedReward(-REWARD)
+    assert cost.value(confusion) == pytest.approx(float(ExpectedReward(REWARD).value(confusion)))
+    assert turned.value(confusion) == pytest.approx(float(reward.value(confusion)))
+    np.testing.assert_array_equal(turned.gradient(confusion), reward.gradient(confusion))
+    assert (turned.scale, turned.weighting, turned.needs_every_class) == (reward.scale, "full", False)
+    assert (cost.greater_is_better, turned.greater_is_better) == (False, True)
+    assert (cost.name, turned.name) == ("expected_cost", "neg_expected_cost")
+    assert maximised(turned) is turned
+
+
+def test_a_negated_metric_says_what_the_metric_says():
+    gap = DemographicParityGap(n_groups=2, n_classes=3)
+    turned = maximised(gap)
+    assert (turned.n_categories, turned.needs_every_class) == (6, False)
+    assert not hasattr(turned, "scale")
+    assert not hasattr(maximised(ExpectedCost(REWARD)), "n_categories")
+    assert pickle.loads(pickle.dumps(turned)) == turned  # noqa: S301
+
+
+def test_what_has_no_gradient_has_none_when_negated():
+    turned = maximised(from_confusion(np.trace, greater_is_better=False))
+    assert isinstance(turned, ConfusionMetric)
+    assert not isinstance(turned, DifferentiableMetric)
+    assert not hasattr(turned, "gradient")
+    assert not hasattr(maximised(DemographicParityGap(n_groups=2, n_classes=2)), "smoothed")
+
+
+@pytest.mark.parametrize("cost", [[[1, 2]], [[np.nan, 0], [0, 1]], [1, 2]])
+def test_cost_must_be_square_and_finite(cost):
+    with pytest.raises(ShapeError, match="cost"):
+        ExpectedCost(cost)
+
+
+def test_a_cost_of_other_classes():
+    with pytest.raises(ShapeError, match=r"the cost matrix has shape \(2, 2\), the problem 3 classes"):
+        ExpectedCost(np.eye(2)).value(random_confusion(0))

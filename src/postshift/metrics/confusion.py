@@ -2,21 +2,26 @@
 
 Each knows what it depends on (``weighting``), whether it needs every class to occur, and its gradient. The
 row sums of C do not depend on the classifier, so a gradient is meant up to a constant per row. ``value`` takes
-a stack of matrices (..., m, m). Functions of the recalls alone are in ``recalls``, those of the recalls of
-groups in ``groups``.
+a stack of matrices (..., m, m). Functions of the recalls alone are in ``recalls``, precision, F1 and their like in
+``rates``, those of the recalls of groups in ``groups``, differences between groups in ``gaps``.
+
+``greater_is_better`` says which way is up. Whatever is fitted is maximised: ``maximised`` turns a cost around.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from postshift._validation import FloatArray, as_table
+from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
+_PASSED_ON = ("n_categories", "needs_every_class", "scale")  # what a metric may say of itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Accuracy:
     name: ClassVar[str] = "accuracy"
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the accuracy of each matrix."""
@@ -40,89 +46,6 @@ class Accuracy:
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the identity."""
         return np.eye(confusion.shape[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class MacroF1:
-    """The mean over classes of ``2 C_ii / (sum_j C_ij + sum_j C_ji)``; 0 for a class neither true nor predicted.
-
-    Examples
-    --------
-    >>> round(float(MacroF1().value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
-    0.697
-    """
-
-    name: ClassVar[str] = "f1_macro"
-    weighting: ClassVar[str] = "columns"
-    needs_every_class: ClassVar[bool] = False
-
-    def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the macro-F1 of each matrix."""
-        hits, sizes = self._parts(confusion)
-        return np.asarray(ratio(2 * hits, sizes).mean(axis=-1))
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with row and column sums moving along."""
-        hits, sizes = self._parts(confusion)
-        pull = ratio(2 * hits, sizes**2)
-        return (np.diag(ratio(np.full(len(hits), 2.0), sizes)) - pull[:, None] - pull) / len(hits)
-
-    @staticmethod
-    def _parts(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the hits and the sums of row and column sums."""
-        hits = np.diagonal(confusion, axis1=-2, axis2=-1)
-        return hits, confusion.sum(axis=-1) + confusion.sum(axis=-2)
-
-
-@dataclass(frozen=True, slots=True)
-class BinaryF1:
-    """The F1 of one of two classes, ``2 C_pp / (sum_j C_pj + sum_j C_jp)``; 0 if it is neither true nor predicted.
-
-    Parameters
-    ----------
-    positive : {0, 1}, default=1
-        The positive class p.
-
-    Examples
-    --------
-    >>> round(float(BinaryF1().value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
-    0.6667
-    """
-
-    positive: int = 1
-    name: ClassVar[str] = "f1"
-    weighting: ClassVar[str] = "columns"
-    needs_every_class: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Refuse anything but the position of one of two classes."""
-        if (
-            type(self.positive) is bool
-            or not isinstance(self.positive, int | np.integer)
-            or self.positive not in (0, 1)
-        ):
-            raise SettingError(f"positive must be 0 or 1, the position of a class. Got {self.positive!r} instead")
-
-    def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the F1 of each matrix."""
-        hits, sizes = self._parts(confusion)
-        return ratio(2 * hits, sizes)
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with the column sums moving along."""
-        hits, sizes = self._parts(confusion)
-        gradient = np.zeros_like(confusion)
-        gradient[:, self.positive] = -ratio(2 * hits, sizes**2)
-        gradient[self.positive, self.positive] += ratio(np.asarray(2.0), sizes)
-        return gradient
-
-    def _parts(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the hits and the sum of row and column sum of the positive class."""
-        if confusion.shape[-2:] != (2, 2):
-            raise ShapeError(f"BinaryF1 is for two classes. Got matrices of {confusion.shape[-2:]}; see MacroF1")
-        chosen = self.positive
-        sizes = confusion[..., chosen, :].sum(axis=-1) + confusion[..., :, chosen].sum(axis=-1)
-        return np.asarray(confusion[..., chosen, chosen]), np.asarray(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +64,7 @@ class MatthewsCorrelation:
     name: ClassVar[str] = "matthews_corrcoef"
     weighting: ClassVar[str] = "columns"
     needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the correlation of each matrix."""
@@ -185,6 +109,7 @@ class CohenKappa:
     weights: Literal["linear", "quadratic"] | None = None
     name: ClassVar[str] = "cohen_kappa"
     needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse weights that are not known."""
@@ -209,8 +134,43 @@ class CohenKappa:
         return (ratio(found, chance) * moved - loss) * ratio(np.asarray(1.0), chance)
 
 
+class LinearMetric(ABC):
+    """A metric ``sum_ij L_ij C_ij``, of which ``table`` gives L (m, m): rows true, columns predicted."""
+
+    __slots__ = ()
+    needs_every_class: ClassVar[bool] = False
+    entries: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def table(self) -> FloatArray:
+        """The matrix L."""
+
+    @property
+    def weighting(self) -> str:
+        """``"diagonal"`` for a diagonal matrix, else ``"full"``."""
+        return "diagonal" if not (self.table - np.diag(np.diag(self.table))).any() else "full"
+
+    @property
+    def scale(self) -> float:
+        """The width of the range of the entries."""
+        return float(np.ptp(self.table))
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the expectation for each matrix."""
+        if confusion.shape[-2:] != self.table.shape:
+            raise ShapeError(
+                f"the {self.entries} matrix has shape {self.table.shape}, the problem {confusion.shape[-1]} classes"
+            )
+        return np.asarray(np.einsum("...ij,ij->...", confusion, self.table))
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return L."""
+        return np.array(self.table)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class ExpectedReward:
+class ExpectedReward(LinearMetric):
     """The linear metric ``sum_ij L_ij C_ij`` for a reward matrix L: rows true, columns predicted.
 
     Examples
@@ -221,36 +181,115 @@ class ExpectedReward:
 
     reward: Any
     name: ClassVar[str] = "expected_reward"
-    needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
+    entries: ClassVar[str] = "reward"
 
     def __post_init__(self) -> None:
         """Refuse anything but a square matrix of finite numbers."""
-        reward = as_table(self.reward, name="reward")
-        if reward.shape[0] != reward.shape[1] or not np.isfinite(reward).all():
-            raise ShapeError(f"reward must be a square matrix of finite numbers. Got shape {reward.shape}")
-        object.__setattr__(self, "reward", reward)
+        object.__setattr__(self, "reward", _square(self.reward, name=self.entries))
+
+    @property
+    def table(self) -> FloatArray:
+        """The rewards."""
+        return np.asarray(self.reward)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedCost(LinearMetric):
+    """The linear metric ``sum_ij L_ij C_ij`` for a matrix L of costs: rows true, columns predicted; less is better.
+
+    Examples
+    --------
+    >>> metric = ExpectedCost([[0, 1], [5, 0]])
+    >>> round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    1.1
+    >>> metric.greater_is_better, maximised(metric).name
+    (False, 'neg_expected_cost')
+    """
+
+    cost: Any
+    name: ClassVar[str] = "expected_cost"
+    greater_is_better: ClassVar[bool] = False
+    entries: ClassVar[str] = "cost"
+
+    def __post_init__(self) -> None:
+        """Refuse anything but a square matrix of finite numbers."""
+        object.__setattr__(self, "cost", _square(self.cost, name=self.entries))
+
+    @property
+    def table(self) -> FloatArray:
+        """The costs."""
+        return np.asarray(self.cost)
+
+
+@dataclass(frozen=True)
+class Negated:
+    """A metric of which less is better, turned around. Made by ``maximised``."""
+
+    inner: ConfusionMetric
+    greater_is_better: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """``neg_`` and the inner metric's name."""
+        return f"neg_{self.inner.name}"
 
     @property
     def weighting(self) -> str:
-        """``"diagonal"`` for a diagonal matrix, else ``"full"``."""
-        return "diagonal" if not (self.reward - np.diag(np.diag(self.reward))).any() else "full"
+        """What the inner metric depends on."""
+        return self.inner.weighting
 
-    @property
-    def scale(self) -> float:
-        """The width of the range of rewards."""
-        return float(np.ptp(self.reward))
+    def __getattr__(self, name: str) -> Any:
+        """Pass on what a metric may say of itself, if the inner metric says it."""
+        if name in _PASSED_ON:
+            return getattr(self.inner, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the expected reward of each matrix."""
-        if confusion.shape[-2:] != self.reward.shape:
-            raise ShapeError(
-                f"the reward matrix has shape {self.reward.shape}, the problem {confusion.shape[-1]} classes"
-            )
-        return np.asarray(np.einsum("...ij,ij->...", confusion, self.reward))
+        """Return the negative of each matrix's value."""
+        return -np.asarray(self.inner.value(confusion))
 
-    def gradient(self, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return L."""
-        return np.array(self.reward)
+
+class NegatedDifferentiable(Negated):
+    """The same of a metric that has a gradient."""
+
+    inner: DifferentiableMetric
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the negative of the gradient."""
+        return -np.asarray(self.inner.gradient(confusion))
+
+
+def maximised(metric: ConfusionMetric) -> ConfusionMetric:
+    """Return the metric, or its negative where less is better.
+
+    Parameters
+    ----------
+    metric : ConfusionMetric
+        The metric. One that does not say ``greater_is_better`` is taken to be better when greater.
+
+    Examples
+    --------
+    >>> cost = maximised(ExpectedCost([[0, 1], [5, 0]]))
+    >>> round(float(cost.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    -1.1
+    >>> maximised(Accuracy())
+    Accuracy()
+    """
+    return metric if getattr(metric, "greater_is_better", True) else negated(metric)
+
+
+def negated(metric: ConfusionMetric) -> Negated:
+    """Return the negative of a metric, with a gradient if the metric has one."""
+    return NegatedDifferentiable(metric) if isinstance(metric, DifferentiableMetric) else Negated(metric)
+
+
+def _square(values: Any, *, name: str) -> FloatArray:
+    """Return a square matrix, refused where it holds anything but finite numbers."""
+    table = as_table(values, name=name)
+    if table.shape[0] != table.shape[1] or not np.isfinite(table).all():
+        raise ShapeError(f"{name} must be a square matrix of finite numbers. Got shape {table.shape}")
+    return table
 
 
 def _disagreement(n_classes: int, weights: Literal["linear", "quadratic"] | None) -> FloatArray:

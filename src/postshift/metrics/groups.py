@@ -42,7 +42,7 @@ class GroupGMean(RecallMetric):
 
     def __post_init__(self) -> None:
         """Refuse numbers of groups and classes that are none."""
-        _check_sizes(self.n_groups, self.n_classes)
+        check_sizes(self.n_groups, self.n_classes)
 
     @property
     def n_categories(self) -> int:
@@ -59,12 +59,12 @@ class GroupGMean(RecallMetric):
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the geometric mean of the recalls of each matrix."""
-        _check_shape(confusion, self.n_groups, self.n_classes)
+        check_shape(confusion, self.n_groups, self.n_classes)
         return RecallMetric.value(self, confusion)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the slopes in the columns of the own classes."""
-        _check_shape(confusion, self.n_groups, self.n_classes)
+        check_shape(confusion, self.n_groups, self.n_classes)
         return RecallMetric.gradient(self, confusion)
 
 
@@ -95,12 +95,13 @@ class WorstGroup:
     n_groups: int
     n_classes: int
     weighting: ClassVar[str] = "diagonal"
+    greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an inner metric that is not known, and numbers of groups and classes that are none."""
         if self.inner not in get_args(Inner):
             raise SettingError(f"inner must be one of {get_args(Inner)}. Got {self.inner!r} instead")
-        _check_sizes(self.n_groups, self.n_classes)
+        check_sizes(self.n_groups, self.n_classes)
 
     @property
     def name(self) -> str:
@@ -119,12 +120,12 @@ class WorstGroup:
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the worst group's value of each matrix."""
-        _check_shape(confusion, self.n_groups, self.n_classes)
+        check_shape(confusion, self.n_groups, self.n_classes)
         return self._units.lowest(confusion)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the gradient of the worst group's value; of several groups, of the first."""
-        _check_shape(confusion, self.n_groups, self.n_classes)
+        check_shape(confusion, self.n_groups, self.n_classes)
         return self._units.lowest_gradient(confusion)
 
     def smoothed(self, counts: Any) -> SmoothedMinimum:
@@ -143,13 +144,13 @@ class WorstGroup:
         return Units(width=self.n_classes, inner=inner, pooled=self.inner == "accuracy")
 
 
-def _check_sizes(n_groups: int, n_classes: int) -> None:
+def check_sizes(n_groups: int, n_classes: int) -> None:
     """Refuse numbers of groups and classes that are none."""
     check_count(n_groups, name="n_groups", low=1)
     check_count(n_classes, name="n_classes", low=2)
 
 
-def _check_shape(confusion: FloatArray, n_groups: int, n_classes: int) -> None:
+def check_shape(confusion: FloatArray, n_groups: int, n_classes: int) -> None:
     """Refuse matrices of another number of (group, class) pairs."""
     if confusion.shape[-2:] != (n_groups * n_classes, n_classes):
         raise ShapeError(

@@ -29,6 +29,7 @@ class RecallMetric(ABC):
     __slots__ = ()
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = True
+    greater_is_better: ClassVar[bool] = True
 
     @abstractmethod
     def of_recalls(self, recalls: FloatArray) -> FloatArray:
@@ -155,6 +156,7 @@ class MinRecall:
     name: ClassVar[str] = "min_recall"
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = True
+    greater_is_better: ClassVar[bool] = True
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the lowest recall of each matrix."""
@@ -250,6 +252,7 @@ class SmoothedMinimum:
     counts: Any
     needs_every_class: bool
     weighting: ClassVar[str] = "diagonal"
+    greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse counts that are not the numbers of rows of whole units."""

@@ -1,0 +1,261 @@
+"""Precision, recall, F-beta and Jaccard: ``a TP / (a TP + b FN + c FP)`` of one class, or averaged over the classes.
+
+========= ============== ======== ===
+metric    a              b        c
+========= ============== ======== ===
+F-beta    1 + beta^2     beta^2   1
+precision 1              0        1
+recall    1              1        0
+Jaccard   1              1        1
+========= ============== ======== ===
+
+A rate 0 / 0 counts 0. The averages are scikit-learn's: ``"binary"`` is the rate of one of two classes, ``"macro"`` the
+mean of the classes' rates, ``"weighted"`` their mean weighted with the row sums of C, and ``"micro"`` the rate of the
+TP, FN and FP summed over the classes. scikit-learn averages over the labels that occur; the mean here is over all m
+classes, as scikit-learn's with ``labels=range(m)`` and ``zero_division=0``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from postshift._validation import FloatArray, check_in_range
+from postshift.exceptions import SettingError, ShapeError
+from postshift.metrics.confusion import ratio
+
+Average = Literal["binary", "macro", "micro", "weighted"]
+
+
+class RateMetric(ABC):
+    """A rate of one class or an average of rates: ``coefficients`` and ``stem`` say which."""
+
+    __slots__ = ()
+    average: Average
+    positive: int
+    needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse an average that is not known, and anything but the position of one of two classes."""
+        if self.average not in get_args(Average):
+            raise SettingError(f"average must be one of {get_args(Average)}. Got {self.average!r} instead")
+        if (
+            type(self.positive) is bool
+            or not isinstance(self.positive, int | np.integer)
+            or self.positive not in (0, 1)
+        ):
+            raise SettingError(f"positive must be 0 or 1, the position of a class. Got {self.positive!r} instead")
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> tuple[float, float, float]:
+        """The weights a, b, c of TP, FN, FP."""
+
+    @property
+    @abstractmethod
+    def stem(self) -> str:
+        """The name of the rate of one class."""
+
+    @property
+    def name(self) -> str:
+        """The name scikit-learn has for it, or would have."""
+        return self.stem if self.average == "binary" else f"{self.stem}_{self.average}"
+
+    @property
+    def weighting(self) -> str:
+        """``"diagonal"`` for recalls and for functions of the accuracy, as "micro" rates are; else ``"columns"``."""
+        return "diagonal" if self.average == "micro" or self.coefficients[2] == 0 else "columns"
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the rate of each matrix."""
+        hits, sizes = self._parts(confusion)
+        return np.asarray((self._shares(confusion) * ratio(self.coefficients[0] * hits, sizes)).sum(axis=-1))
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return d psi / d C_ij with row and column sums moving along, but not the weights of an average."""
+        a, b, c = self.coefficients
+        hits, sizes = self._parts(confusion)
+        shares = np.broadcast_to(self._shares(confusion), len(confusion))
+        pull = shares * ratio(a * hits, sizes**2)
+        own = shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull
+        return np.asarray(np.diag(own) - b * pull[:, None] - c * pull)
+
+    def _parts(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return TP and ``a TP + b FN + c FP`` of each class (..., m), or summed over the classes (..., 1)."""
+        if self.average == "binary" and confusion.shape[-2:] != (2, 2):
+            raise ShapeError(
+                f"metric {self.name!r} is for two classes. Got matrices of {confusion.shape[-2:]}; "
+                "see average='macro' (for f1: MacroF1)"
+            )
+        counts = [np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)]
+        if self.average == "micro":
+            counts = [count.sum(axis=-1, keepdims=True) for count in counts]
+        hits, true, predicted = counts
+        a, b, c = self.coefficients
+        return hits, (a - b - c) * hits + b * true + c * predicted
+
+    def _shares(self, confusion: FloatArray) -> FloatArray:
+        """Return what each class counts for in the average."""
+        if self.average == "weighted":
+            true = confusion.sum(axis=-1)
+            return ratio(true, true.sum(axis=-1, keepdims=True))
+        if self.average == "binary":
+            return np.asarray(np.eye(2)[self.positive])
+        return np.full(1, 1.0 if self.average == "micro" else 1 / confusion.shape[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class FBeta(RateMetric):
+    """The F-beta measure, ``(1 + beta^2) TP / ((1 + beta^2) TP + beta^2 FN + FP)``.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        How many times as much recall counts as precision.
+    average : {"binary", "macro", "micro", "weighted"}, default="macro"
+        The rate of one class, or which average.
+    positive : {0, 1}, default=1
+        The position of the class, for "binary".
+
+    Examples
+    --------
+    >>> metric = FBeta(2, average="binary")
+    >>> metric.name, round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('fbeta_2', 0.625)
+    """
+
+    beta: float = 1.0
+    average: Average = "macro"
+    positive: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a beta below 0, and what no rate can have."""
+        check_in_range(self.beta, name="beta", low=0, high=1e6)
+        RateMetric.__post_init__(self)
+
+    @property
+    def coefficients(self) -> tuple[float, float, float]:
+        """The weights of TP, FN, FP."""
+        return 1 + self.beta**2, self.beta**2, 1.0
+
+    @property
+    def stem(self) -> str:
+        """``f1``, or ``fbeta_`` and beta."""
+        return "f1" if self.beta == 1 else f"fbeta_{self.beta:g}"
+
+
+class MacroF1(FBeta):
+    """The mean over classes of ``2 C_ii / (sum_j C_ij + sum_j C_ji)``; 0 for a class neither true nor predicted.
+
+    Examples
+    --------
+    >>> MacroF1().name, round(float(MacroF1().value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('f1_macro', 0.697)
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(average="macro")
+
+    def __repr__(self) -> str:
+        return "MacroF1()"
+
+
+class BinaryF1(FBeta):
+    """The F1 of one of two classes, ``2 C_pp / (sum_j C_pj + sum_j C_jp)``; 0 if it is neither true nor predicted.
+
+    Parameters
+    ----------
+    positive : {0, 1}, default=1
+        The positive class p.
+
+    Examples
+    --------
+    >>> BinaryF1().name, round(float(BinaryF1().value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('f1', 0.6667)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, positive: int = 1) -> None:
+        super().__init__(average="binary", positive=positive)
+
+    def __repr__(self) -> str:
+        return f"BinaryF1(positive={self.positive})"
+
+
+@dataclass(frozen=True, slots=True)
+class Precision(RateMetric):
+    """The share of the predictions of a class that are right, ``TP / (TP + FP)``.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "micro", "weighted"}, default="macro"
+        The rate of one class, or which average.
+    positive : {0, 1}, default=1
+        The position of the class, for "binary".
+
+    Examples
+    --------
+    >>> metric = Precision("binary")
+    >>> metric.name, round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('precision', 0.75)
+    """
+
+    average: Average = "macro"
+    positive: int = 1
+    coefficients: ClassVar[tuple[float, float, float]] = (1.0, 0.0, 1.0)
+    stem: ClassVar[str] = "precision"
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(RateMetric):
+    """The share of the rows of a class that are found, ``TP / (TP + FN)``.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "micro", "weighted"}, default="macro"
+        The rate of one class, or which average.
+    positive : {0, 1}, default=1
+        The position of the class, for "binary".
+
+    Examples
+    --------
+    >>> metric = Recall("binary")
+    >>> metric.name, round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('recall', 0.6)
+    """
+
+    average: Average = "macro"
+    positive: int = 1
+    coefficients: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 0.0)
+    stem: ClassVar[str] = "recall"
+
+
+@dataclass(frozen=True, slots=True)
+class Jaccard(RateMetric):
+    """The share of the rows right among those of a class or predicted to be, ``TP / (TP + FN + FP)``.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "micro", "weighted"}, default="macro"
+        The rate of one class, or which average.
+    positive : {0, 1}, default=1
+        The position of the class, for "binary".
+
+    Examples
+    --------
+    >>> metric = Jaccard("binary")
+    >>> metric.name, round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    ('jaccard', 0.5)
+    """
+
+    average: Average = "macro"
+    positive: int = 1
+    coefficients: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 1.0)
+    stem: ClassVar[str] = "jaccard"

@@ -1,0 +1,121 @@
+"""The one place where it is found out what kind of metric was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from postshift.core.inquiry import ConfusionMetric
+from postshift.exceptions import MetricError, SettingError
+from postshift.metrics.adapters import (
+    LabelFunction,
+    PredictionFunction,
+    from_labels,
+    parameters_of,
+    required_positionals,
+)
+from postshift.metrics.catalogue import is_named, metric_named
+from postshift.metrics.cells import CellMetric
+from postshift.metrics.confusion import maximised
+from postshift.metrics.scorers import from_scorer, is_scorer, is_scorer_name
+
+Resolved = ConfusionMetric | LabelFunction | PredictionFunction
+_LOSSES = ("loss", "error", "cost")  # endings of names of which less is better
+
+
+def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None) -> Resolved:
+    """Return the metric that is meant, in one of the three forms that the library works with.
+
+    Parameters
+    ----------
+    metric : str, ConfusionMetric, scorer, LabelFunction, PredictionFunction or callable
+        A name of ``metric_catalogue()`` or of scikit-learn's scorers, a metric of the confusion matrix, what
+        ``make_scorer`` made, what an adapter made (``from_confusion``, ``from_labels``, ``from_predictions``), or
+        a function ``f(y_true, y_pred)``, greater being better.
+    classes : array of shape (m,)
+        The user's class labels. The positive class of a name such as "f1" is the label 1 or, where there is no
+        such label, the second.
+    n_groups : int, optional
+        Number of groups, for metrics over groups.
+
+    Returns
+    -------
+    ConfusionMetric, LabelFunction or PredictionFunction
+        A ConfusionMetric is better when greater. A function of labels that takes weights and no metadata is one
+        too, a ``CellMetric``.
+
+    Examples
+    --------
+    >>> resolve_metric("f1", classes=["ham", "spam"])
+    BinaryF1(positive=1)
+    >>> resolve_metric(lambda y_true, y_pred: (y_true == y_pred).mean(), classes=[0, 1]).takes_weights
+    False
+    """
+    classes = np.asarray(classes)
+    if isinstance(metric, str):
+        return _prepared(_by_name(metric, classes, n_groups), classes, n_groups)
+    if isinstance(metric, type):
+        raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
+    if is_scorer(metric):
+        metric = from_scorer(metric, classes=classes)
+    elif not isinstance(metric, LabelFunction | PredictionFunction | ConfusionMetric):
+        metric = _from_callable(metric)
+    return _prepared(metric, classes, n_groups)
+
+
+def _by_name(name: str, classes: Any, n_groups: int | None) -> ConfusionMetric | LabelFunction:
+    """Return a metric of the catalogue or, by its name, a scorer of scikit-learn."""
+    if not is_named(name) and is_scorer_name(name):
+        return from_scorer(name, classes=classes)
+    labels = classes.tolist()
+    positive = labels.index(1) if 1 in labels else 1
+    return metric_named(name, n_classes=len(labels), n_groups=n_groups, positive=positive if len(labels) == 2 else 1)
+
+
+def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:
+    """Return it with greater being better, and as a function of the confusion matrix where it is one."""
+    if isinstance(metric, PredictionFunction):
+        return metric
+    if isinstance(metric, LabelFunction):
+        return CellMetric(metric, classes) if metric.takes_weights and not metric.metadata else metric
+    n_categories = int(getattr(metric, "n_categories", len(classes)))
+    if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
+        remedy = "pass groups" if n_groups is None else f"there are {n_groups} groups"
+        raise SettingError(
+            f"metric {metric.name!r} is of {n_categories} (group, class) pairs, with {len(classes)} classes: {remedy}"
+        )
+    return maximised(metric)
+
+
+def _from_callable(function: Any) -> LabelFunction:
+    """Return a function of two arguments as one of labels; anything else is refused."""
+    if not callable(function):
+        raise MetricError(
+            "metric must be a name (see metric_catalogue), a metric of the confusion matrix, a scorer or a function. "
+            f"Got {function!r} instead"
+        )
+    name = str(getattr(function, "__name__", type(function).__name__))
+    required = required_positionals(parameters_of(function))
+    if len(required) != 2:
+        raise MetricError(_advice(name, required))
+    if name.rpartition("_")[2] in _LOSSES:
+        raise MetricError(
+            f"by its name, less of {name!r} is better: say so with from_labels({name}, greater_is_better=False), or "
+            "the contrary with True"
+        )
+    return from_labels(function)
+
+
+def _advice(name: str, required: list[str]) -> str:
+    """Say which adapter a function that does not take two arguments needs."""
+    if len(required) == 1:
+        how = f"use from_confusion({name}) if it takes a confusion matrix, from_predictions({name}) if predictions"
+    elif len(required) == 3:
+        how = (
+            f"use from_labels({name}) if they are y_true, y_pred and one value a row; if they are (estimator, X, y), "
+            "give the function of y_true and y_pred that it calls"
+        )
+    else:
+        how = f"use from_labels({name}), from_confusion({name}) or from_predictions({name})"
+    return f"metric {name!r} takes {len(required)} arguments {required}, not (y_true, y_pred): {how}"
