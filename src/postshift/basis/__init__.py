@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from postshift.basis.groups import ConstantBasis, CoverBasis, GroupBasis
+from postshift.basis.base import Basis
+from postshift.basis.clusters import KMeansBasis, RBFBasis
+from postshift.basis.groups import ConstantBasis, GroupBasis
+from postshift.basis.spec import basis_catalogue, basis_named, named_bases
 from postshift.basis.tree import TreeBasis
+from postshift.basis.user import CoverBasis, TransformerBasis, UnionBasis
 
-__all__ = ["ConstantBasis", "CoverBasis", "GroupBasis", "TreeBasis"]
+__all__ = [
+    "Basis",
+    "ConstantBasis",
+    "CoverBasis",
+    "GroupBasis",
+    "KMeansBasis",
+    "RBFBasis",
+    "TransformerBasis",
+    "TreeBasis",
+    "UnionBasis",
+    "basis_catalogue",
+    "basis_named",
+    "named_bases",
+]

@@ -1,18 +1,23 @@
-"""The constant basis and disjoint groups, as scikit-learn transformers."""
+"""The constant basis and disjoint groups, Eq. (6), as scikit-learn transformers."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
 
-from postshift._validation import FloatArray, as_table
-from postshift.exceptions import BasisError, ShapeError
+from postshift._validation import FloatArray, IntArray
+from postshift.basis._columns import distinct, names_of, one_per_row, place_of, take_columns
+from postshift.basis.base import Basis
+from postshift.exceptions import BasisError, SettingError
+
+VALUES = "group values"
 
 
-class ConstantBasis(TransformerMixin, BaseEstimator):
+class ConstantBasis(Basis):
     """One basis function that is 1 everywhere: the same class weights for every row.
 
     Examples
@@ -22,29 +27,62 @@ class ConstantBasis(TransformerMixin, BaseEstimator):
            [1.]])
     """
 
+    short_name = "constant"
+
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Do nothing; there is nothing to learn."""
-        return self
+        """Learn nothing but the number of columns.
 
-    def transform(self, X: Any) -> FloatArray:
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Rows of any kind.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        ConstantBasis
+            Itself.
+        """
+        return self._settled(self._input(X, reset=True), ["constant"])
+
+    def _functions(self, rows: Any) -> FloatArray:
         """Return a column of ones."""
-        return np.ones((len(X), 1))
+        return np.ones((_num_samples(rows), 1))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return True: it needs no fit."""
-        return True
+    def __sklearn_tags__(self) -> Any:
+        """Say that the values are never looked at."""
+        tags = super().__sklearn_tags__()
+        tags.no_validation = tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
 
 
-class GroupBasis(TransformerMixin, BaseEstimator):
+class GroupBasis(Basis):
     """One basis function per group: 1 on the rows of the group, 0 elsewhere; disjoint and covering.
 
-    The input is one value per row (strings, numbers, booleans). A value that was not seen in ``fit`` belongs
-    to a last function, the complement, which is there only if ``unseen=True``.
+    The groups are the values of columns, what a function of the rows gives, or, where neither is said, the input itself
+    if it is one value per row (strings, numbers, booleans).
 
     Parameters
     ----------
-    unseen : bool, default=False
-        Whether to append the complement for values not seen in ``fit``; otherwise they are an error.
+    columns : str, int or sequence of them, optional
+        Columns of a data frame by name, or of any table by position. Several of them: the groups are the combinations
+        that occur.
+    by : callable, optional
+        ``by(X)`` gives one value per row.
+    values : sequence, optional
+        Only these values get a function of their own; all others share the complement. Tuples if there are several
+        columns.
+    unseen : bool or "average", default=False
+        What to do with a value that was not there in ``fit``: an error (``False``); the complement, which is then
+        always there, if without rows (``True``); or all functions at once, each with its share of the rows of ``fit``,
+        so that the row is weighted as rows are on average (``"average"``). Where other values share the complement
+        already, unseen ones join them.
+
+    Attributes
+    ----------
+    groups_ : list
+        The groups with a function of their own, tuples if there are several columns.
 
     Examples
     --------
@@ -52,84 +90,141 @@ class GroupBasis(TransformerMixin, BaseEstimator):
     array([[1., 0.],
            [0., 1.],
            [1., 0.]])
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"region": ["north", "south", "east"], "age": [50, 30, 20]})
+    >>> GroupBasis("region", values=["north"]).set_output(transform="pandas").fit_transform(people)
+       region=north  rest
+    0           1.0   0.0
+    1           0.0   1.0
+    2           0.0   1.0
     """
 
-    def __init__(self, *, unseen: bool = False) -> None:
+    short_name = "groups"
+
+    def __init__(
+        self,
+        columns: str | int | Sequence[str | int] | None = None,
+        *,
+        by: Callable[[Any], Any] | None = None,
+        values: Sequence[Any] | None = None,
+        unseen: bool | Literal["average"] = False,
+    ) -> None:
+        self.columns = columns
+        self.by = by
+        self.values = values
         self.unseen = unseen
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the groups that there are."""
-        values = _values(X)
-        try:
-            self.groups_ = np.unique(values)
-        except TypeError as error:
-            raise BasisError(f"group values must be of one kind, all strings or all numbers: {error}") from error
-        return self
+        """Learn the groups that there are.
 
-    def transform(self, X: Any) -> FloatArray:
-        """Return the indicator of each group, one column each."""
-        check_is_fitted(self)
-        values = _values(X)
-        table: FloatArray = (values[:, None] == self.groups_).astype(np.float64)
-        strange = table.sum(axis=1) == 0
-        if self.unseen:
-            return np.column_stack([table, strange])
-        if strange.any():
-            raise BasisError(
-                f"{int(strange.sum())} rows have a group that was not there in fit (e.g. {values[strange][0]!r}; known "
-                f"are {self.groups_[:5].tolist()}): use GroupBasis(unseen=True) to give them a function of their own"
-            )
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or one value per row
+            The rows, or the groups themselves.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        GroupBasis
+            Itself.
+        """
+        self._check_settings()
+        rows = self._input(X, reset=True)
+        self.places_ = self._places(rows)
+        parts = self._parts(rows)
+        if self.values is None:
+            found = [distinct(part, what=VALUES) for part in parts]
+            occurring = np.unique(np.column_stack([places for _, places in found]), axis=0)
+            keys = [tuple(levels[place] for (levels, _), place in zip(found, row, strict=True)) for row in occurring]
+        else:
+            keys = [value if len(parts) > 1 else (value,) for value in self.values]
+        self.groups_ = keys if len(parts) > 1 else [key[0] for key in keys]
+        self._learn(keys, n_parts=len(parts))
+        return self._settled(rows, self._names(rows, keys), rest=self.unseen is True)
+
+    def _check_settings(self) -> None:
+        """Refuse settings that contradict each other."""
+        if self.columns is not None and self.by is not None:
+            raise SettingError("give GroupBasis columns or by, not both")
+        if self.by is not None and not callable(self.by):
+            raise SettingError(f"by must be a callable that gives one value per row. Got {self.by!r} instead")
+        if self.unseen not in (True, False, "average"):
+            raise SettingError(f"unseen must be True, False or 'average'. Got {self.unseen!r} instead")
+
+    def _places(self, rows: Any) -> list[int] | None:
+        """Return the positions of the columns, or None where there is nothing to look up."""
+        if self.columns is None:
+            return None
+        named = [self.columns] if isinstance(self.columns, str | int | np.integer) else list(self.columns)
+        if not named:
+            raise SettingError("columns must name at least one column. Got none")
+        return [place_of(column, rows) for column in named]
+
+    def _parts(self, rows: Any) -> list[NDArray[Any]]:
+        """Return what the groups are made of: one array of values per column."""
+        if self.by is not None:
+            given: list[Any] = [self.by(rows)]
+        elif self.places_ is None:
+            given = [rows]
+        else:
+            given = [take_columns(rows, place) for place in self.places_]
+        return [one_per_row(values, what=VALUES) for values in given]
+
+    def _learn(self, keys: Sequence[tuple[Any, ...]], *, n_parts: int) -> None:
+        """Give a number to the values of every column, and by them to the groups."""
+        wrong = [key for key in keys if not isinstance(key, tuple) or len(key) != n_parts]
+        if wrong or not keys:
+            raise SettingError(f"values must be tuples of {n_parts} values, one or more. Got {wrong or keys!r} instead")
+        columns = list(zip(*keys, strict=True))
+        self.levels_ = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
+        self.codes_: IntArray = np.zeros(len(keys), dtype=np.intp)
+        for column, numbers in zip(columns, self.levels_, strict=True):
+            self.codes_ = self.codes_ * len(numbers) + np.array([numbers[value] for value in column])
+
+    def _codes(self, parts: Sequence[NDArray[Any]]) -> IntArray:
+        """Return one number per row, the same for the same combination; -1 where a value is not known."""
+        codes: IntArray = np.zeros(len(parts[0]), dtype=np.intp)
+        known = np.ones(len(codes), dtype=bool)
+        for part, numbers in zip(parts, self.levels_, strict=True):
+            levels, places = distinct(part, what=VALUES)
+            found = np.array([numbers.get(level, -1) for level in levels])[places]
+            known &= found >= 0
+            codes = codes * len(numbers) + found
+        return np.where(known, codes, -1)
+
+    def _names(self, rows: Any, keys: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Return the names of the functions, as in ``region=north``."""
+        names = names_of(rows)
+        if self.places_ is not None:
+            labels = [names[place] if names else f"x{place}" for place in self.places_]
+        elif self.by is not None:
+            name = getattr(self.by, "__name__", "<lambda>")
+            labels = ["group" if name == "<lambda>" else name]
+        else:
+            labels = [names[0] if names else getattr(rows, "name", None) or "group"]
+        return [", ".join(f"{label}={value}" for label, value in zip(labels, key, strict=True)) for key in keys]
+
+    def _functions(self, rows: Any) -> FloatArray:
+        """Return the indicators of the groups."""
+        table: FloatArray = (self._codes(self._parts(rows))[:, None] == self.codes_).astype(np.float64)
         return table
 
+    def _mended(self, table: FloatArray, short: NDArray[np.bool_], rows: Any) -> FloatArray:
+        """Give unseen groups the average, or refuse them."""
+        if self.unseen == "average":
+            return np.where(short[:, None], self.shares_, table)
+        strange = [part[short][0] for part in self._parts(rows)]
+        example = strange[0] if len(strange) == 1 else tuple(strange)
+        raise BasisError(
+            f"{int(short.sum())} rows have a group that was not there in fit (e.g. {example!r}; known are "
+            f"{self.groups_[:5]}): use GroupBasis(unseen='average') to weigh them as rows are on average, or "
+            "unseen=True to give them a function of their own"
+        )
 
-class CoverBasis(TransformerMixin, BaseEstimator):
-    """Basis functions with their complement ``1 - sum phi`` appended, so that every row is covered.
-
-    Whether the complement is needed is decided in ``fit``, so that all samples get the same columns; a row that is
-    uncovered although no row in ``fit`` was is an error.
-
-    Examples
-    --------
-    >>> CoverBasis().fit_transform([[1.0], [0.25]])
-    array([[1.  , 0.  ],
-           [0.25, 0.75]])
-    """
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn whether some row is not fully covered."""
-        self.appends_ = bool((_rest(X) > 0).any())
-        return self
-
-    def transform(self, X: Any) -> FloatArray:
-        """Return the functions, with the complement as the last column where ``fit`` found it needed."""
-        check_is_fitted(self)
-        table, rest = as_table(X, name="phi"), _rest(X)
-        if self.appends_:
-            return np.column_stack([table, rest])
-        if (table.sum(axis=1) == 0).any():
-            raise BasisError(
-                f"{int((table.sum(axis=1) == 0).sum())} rows have no basis function above 0, and in fit there was none "
-                "such: fit on rows that have them"
-            )
-        return table
-
-
-def _rest(phi: Any) -> FloatArray:
-    """Return what is missing to 1 in every row, 0 where it is rounding."""
-    table = as_table(phi, name="phi")
-    if not ((table >= 0) & (table <= 1)).all():
-        raise BasisError("phi must hold values in [0, 1]: scale the basis functions first")
-    rest = 1 - table.sum(axis=1)
-    return np.where(rest > 1e-9, rest, 0.0)
-
-
-def _values(X: Any) -> Any:
-    """Return one group value per row."""
-    values = np.asarray(X)
-    if values.dtype.kind in "OfM" and any(value != value for value in values.ravel()):  # noqa: PLR0124
-        raise BasisError("group values must not be missing (None or NaN): give missing ones a name of their own")
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or len(values) == 0:
-        raise ShapeError(f"GroupBasis takes one value per row. Got shape {values.shape} instead")
-    return values
+    def __sklearn_tags__(self) -> Any:
+        """Say that values of any kind will do."""
+        tags = super().__sklearn_tags__()
+        tags.no_validation = tags.input_tags.string = True
+        return tags

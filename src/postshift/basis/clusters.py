@@ -1,0 +1,244 @@
+"""Clusters of the rows, hard ones by k-means and soft ones by nearness to given points."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_consistent_length, check_random_state, gen_batches
+from sklearn.utils.validation import _num_samples, validate_data
+
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift.basis._columns import distinct, number_table, one_per_row, place_of, take_columns
+from postshift.basis.base import Basis
+from postshift.basis.user import applied, fitted_copy
+from postshift.exceptions import BasisError, SettingError
+
+BLOCK = 4_000_000  # distances held at a time: 32 MB
+BY = ("class", "all")
+
+
+class KMeansBasis(Basis):
+    """One basis function per cluster of the rows, found by k-means; disjoint and covering.
+
+    Parameters
+    ----------
+    n_clusters : int, default=5
+        Number of clusters.
+    columns : sequence of str or int, optional
+        Columns by name or by position; all of them if not given. They must hold numbers.
+    scale : bool, default=True
+        Whether to divide every column by its standard deviation (and, unless sparse, to centre it) first.
+    random_state : int, optional, default=0
+        Seed of k-means.
+
+    Examples
+    --------
+    >>> KMeansBasis(2).fit_transform([[0.0], [1.0], [10.0], [11.0]]).sum(axis=0)
+    array([2., 2.])
+    """
+
+    short_name = "kmeans"
+
+    def __init__(
+        self,
+        n_clusters: int = 5,
+        *,
+        columns: Sequence[str | int] | None = None,
+        scale: bool = True,
+        random_state: int | None = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.columns = columns
+        self.scale = scale
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Rows of numbers.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        KMeansBasis
+            Itself.
+        """
+        check_count(self.n_clusters, name="n_clusters", low=1)
+        rows = self._input(X, reset=True)
+        named = [self.columns] if isinstance(self.columns, str | int) else self.columns
+        self.places_ = None if named is None else [place_of(column, rows) for column in named]
+        numbers = self._numbers(rows)
+        with_mean = isinstance(numbers, np.ndarray)
+        self.scaler_ = StandardScaler(with_mean=with_mean).set_output(transform="default") if self.scale else None
+        scaled = self.scaler_.fit_transform(numbers) if self.scaler_ is not None else numbers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: told of below
+            self.kmeans_ = KMeans(self.n_clusters, random_state=self.random_state).fit(scaled)
+        return self._settled(rows, [f"cluster {place + 1}" for place in range(self.n_clusters)])
+
+    def _numbers(self, rows: Any) -> Any:
+        """Return the columns that count, as numbers."""
+        return number_table(rows if self.places_ is None else take_columns(rows, self.places_), owner=self)
+
+    def _functions(self, rows: Any) -> FloatArray:
+        """Return the indicators of the clusters."""
+        numbers = self._numbers(rows)
+        scaled = numbers if self.scaler_ is None else self.scaler_.transform(numbers)
+        table: FloatArray = (self.kmeans_.predict(scaled)[:, None] == np.arange(self.n_clusters)).astype(np.float64)
+        return table
+
+
+class RBFBasis(Basis):
+    r"""One basis function per group of points: the mean nearness of a row to them, as in the paper's experiments.
+
+    .. math:: \phi_g(x) = \frac{1}{n_g} \sum_{c \in g} \mathrm{clip}\big(\exp(-\|x - c\|^2 / (2 \, width^2))\big)
+
+    The points are the rows given to ``fit``, which are meant to be *validation* rows (``fitted_on`` is ``"val"``),
+    grouped by their class. The paper's equation 7 misses the square. The complement is always the last function: a row
+    that is far from every point may come later.
+
+    Parameters
+    ----------
+    by : {"class", "all"}, callable or str, default="class"
+        How the points are grouped: by ``y``; all together; by one value per row that ``by(X)`` gives; by the column of
+        that name. ``fit(X, y, groups=...)`` goes before it.
+    width : float, default=2.0
+        Width of the kernel.
+    clip : (float, float), default=(0.01, 0.99)
+        Range that the kernel's values are clipped to.
+    embedding : transformer or callable, optional
+        Applied to the rows first, after a copy of it was fitted on the rows (and ``y``) of ``fit``. One that is fitted
+        already and is to stay so goes into scikit-learn's ``FrozenEstimator``.
+    max_points : int, optional
+        At most so many points per group, drawn at random.
+    random_state : int, optional, default=0
+        Seed of that draw.
+
+    Examples
+    --------
+    >>> basis = RBFBasis(width=1.0).fit([[0.0], [2.0]], ["a", "b"])
+    >>> basis.get_feature_names_out().tolist()
+    ['near class a', 'near class b', 'rest']
+    >>> basis.transform([[1.0]]).round(3)
+    array([[0.607, 0.607, 0.   ]])
+    """
+
+    short_name = "rbf"
+
+    def __init__(
+        self,
+        *,
+        by: str | Callable[[Any], Any] = "class",
+        width: float = 2.0,
+        clip: tuple[float, float] = (0.01, 0.99),
+        embedding: Any = None,
+        max_points: int | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        self.by = by
+        self.width = width
+        self.clip = clip
+        self.embedding = embedding
+        self.max_points = max_points
+        self.random_state = random_state
+
+    @property
+    def fitted_on(self) -> Literal["train", "val"]:
+        """Validation rows are its points."""
+        return "val"
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Keep the rows as the points that nearness is measured to.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Validation rows: numbers, or what ``embedding`` takes.
+        y : array of shape (n_rows,), optional
+            Their classes; needed if ``by="class"`` and no groups are given.
+        groups : array of shape (n_rows,), optional
+            Their groups, in place of ``by``.
+
+        Returns
+        -------
+        RBFBasis
+            Itself.
+        """
+        self._check_settings()
+        needs_y = groups is None and isinstance(self.by, str) and self.by == "class"
+        rows = validate_data(self, X, y if needs_y else "no_validation", reset=True, skip_check_array=True)
+        rows = rows[0] if needs_y else rows
+        self.embedding_ = None if self.embedding is None else fitted_copy(self.embedding, rows, y)
+        points = self._numbers(rows)
+        label, values = self._grouping(rows, y, groups)
+        check_consistent_length(points, values)
+        levels, places = distinct(values, what="groups of points")
+        kept, places = self._drawn(places)
+        self.points_ = points[kept]
+        self.assignment_ = (places[:, None] == np.arange(len(levels))) / np.bincount(places)
+        return self._settled(rows, [f"near {label}{level}" for level in levels], rest=True)
+
+    def _check_settings(self) -> None:
+        """Refuse settings out of range."""
+        check_in_range(self.width, name="width", low=0, high=np.inf, open_low=True, open_high=True)
+        if self.max_points is not None:
+            check_count(self.max_points, name="max_points", low=1)
+        if len(np.atleast_1d(self.clip)) != 2 or not 0 <= self.clip[0] < self.clip[1] <= 1:
+            raise SettingError(f"clip must be two numbers with 0 <= low < high <= 1. Got {self.clip!r} instead")
+
+    def _grouping(self, rows: Any, y: Any, groups: Any) -> tuple[str, Any]:
+        """Return what the groups are called, and one value per row."""
+        what = "groups of points"
+        if groups is not None:
+            return "group ", one_per_row(groups, what=what)
+        if callable(self.by):
+            return "group ", one_per_row(self.by(rows), what=what)
+        if self.by == "class":
+            return "class ", one_per_row(y, what="y")
+        if self.by == "all":
+            return "", np.full(_num_samples(rows), "all")
+        try:
+            place = place_of(self.by, rows)
+        except BasisError as error:
+            raise BasisError(f"by must be one of {BY}, a callable or a column: {error}") from error
+        return f"{self.by}=", one_per_row(take_columns(rows, place), what=what)
+
+    def _drawn(self, places: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the rows that are kept as points, at most ``max_points`` of a group, and their groups."""
+        kept = np.arange(len(places))
+        if self.max_points is not None:
+            order = check_random_state(self.random_state).permutation(len(places))
+            parts = [order[places[order] == place][: self.max_points] for place in range(places.max() + 1)]
+            kept = np.sort(np.concatenate(parts))
+        return kept, places[kept]
+
+    def _numbers(self, rows: Any) -> Any:
+        """Return the rows in the space where distances are taken."""
+        return number_table(rows if self.embedding_ is None else applied(self.embedding_, rows), owner=self)
+
+    def _functions(self, rows: Any) -> FloatArray:
+        """Return the mean nearness to the points of each group, a block of rows at a time."""
+        numbers = self._numbers(rows)
+        table = np.empty((numbers.shape[0], self.assignment_.shape[1]))
+        for block in gen_batches(numbers.shape[0], max(1, BLOCK // self.points_.shape[0])):
+            squares = euclidean_distances(numbers[block], self.points_, squared=True)
+            kernel = np.clip(np.exp(-squares / (2 * self.width**2)), *self.clip)
+            table[block] = kernel @ self.assignment_
+        return table
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that ``y`` is needed where it makes the groups."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = isinstance(self.by, str) and self.by == "class"
+        return tags
