@@ -83,7 +83,7 @@ class FittedRule:
     def _weighs_odds(self) -> bool:
         """Whether it is one plug-in with weights per class; weights of either sign are no odds."""
         (member, *others) = self.mixture.members
-        return not others and member.weighting is DIAGONAL and not (member.alpha < 0).any()
+        return not others and member.weighting.name == DIAGONAL.name and not (member.alpha < 0).any()
 
     def through(self, posterior: Posterior, name: str) -> FittedRule:
         """Return the rule that reads another posterior first."""

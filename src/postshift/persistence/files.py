@@ -1,0 +1,200 @@
+"""Models to files and back: ``.skops`` (read without running code), ``.joblib`` (pickle) and ``.onnx`` (one way)."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from postshift._validation import unknown
+from postshift.exceptions import ArchiveError, SettingError
+from postshift.persistence._optional import needed
+from postshift.persistence._reachable import check_reachable, not_saved
+from postshift.persistence.onnx_model import to_onnx
+
+
+def dump(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model to one file; an interrupted write leaves the old file as it was.
+
+    The suffix says how: ``.skops`` holds data only and can be read without running code of the file, ``.joblib`` is a
+    pickle, ``.onnx`` is a graph for other runtimes (:func:`~postshift.persistence.to_onnx`) and cannot be loaded back.
+
+    Parameters
+    ----------
+    model : object
+        A fitted estimator, or any part of one.
+    path : str or path
+        Where to, with one of these suffixes.
+
+    Raises
+    ------
+    ExportError
+        Where a part of the model cannot be saved, such as a metric that is a lambda; it is named.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from postshift import GMean
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dump(GMean(), f"{folder}/metric.skops")
+    ...     load(f"{folder}/metric.skops")
+    GMean()
+    """
+    writers = {".skops": _skops_bytes, ".joblib": _joblib_bytes, ".onnx": _onnx_bytes}
+    _write(Path(path), _by_suffix(writers, path)(model))
+
+
+def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bool = False) -> Any:
+    """Read a model written by :func:`dump`.
+
+    Parameters
+    ----------
+    path : str or path
+        A ``.skops`` or a ``.joblib`` file.
+    trusted : sequence of str or type
+        For ``.skops``: types, or their full names, that may be made besides those of postshift and those that skops
+        trusts (scikit-learn, NumPy, SciPy).
+    trust : bool, default=False
+        For ``.joblib``, which runs code of the file: whether its source is trusted.
+
+    Returns
+    -------
+    object
+        The model.
+
+    Raises
+    ------
+    ArchiveError
+        Where the file is damaged, or holds what is not trusted.
+
+    Examples
+    --------
+    See :func:`dump`.
+    """
+    readers: dict[str, Callable[[], Any]] = {
+        ".skops": lambda: _read_skops(path, trusted=trusted),
+        ".joblib": lambda: _read_joblib(path, trust=trust),
+        ".onnx": lambda: _refuse_onnx(path),
+    }
+    return _by_suffix(readers, path)()
+
+
+def _by_suffix(table: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    """Return what belongs to the suffix of a path."""
+    suffix = Path(path).suffix
+    if suffix not in table:
+        raise SettingError(unknown(suffix, table, what="file format"))
+    return table[suffix]
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------
+
+
+def _skops_bytes(model: Any) -> bytes:
+    """Return a skops file that was read once for trial: skops writes some things that it cannot read."""
+    skops = needed("skops.io")
+    check_reachable(model)
+    try:
+        content: bytes = skops.dumps(model)
+        skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+    except Exception as error:
+        raise not_saved(error, ".skops") from error
+    return content
+
+
+def _joblib_bytes(model: Any) -> bytes:
+    """Return a joblib file."""
+    joblib = needed("joblib")
+    check_reachable(model)
+    stream = io.BytesIO()
+    try:
+        joblib.dump(model, stream)
+    except Exception as error:
+        raise not_saved(error, ".joblib") from error
+    return stream.getvalue()
+
+
+def _onnx_bytes(model: Any) -> bytes:
+    """Return an ONNX file."""
+    content: bytes = to_onnx(model).SerializeToString()
+    return content
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write to a draft in the same folder, then put it in place."""
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        with draft.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+# -- and back ----------------------------------------------------------------------------------------------
+
+
+def _read_skops(path: str | os.PathLike[str], *, trusted: Sequence[Any]) -> Any:
+    """Read a skops file after a look at the types it names."""
+    skops = needed("skops.io")
+    content = Path(path).read_bytes()
+    named = [trusted] if isinstance(trusted, str | type) else list(trusted)
+    try:
+        ours = [name for name in skops.get_untrusted_types(data=content) if _is_ours(name)]
+        left = _untrusted(skops, content, [*ours, *named])
+        if not left:
+            return skops.loads(content, trusted=[*ours, *named])
+    except Exception as error:  # whatever a damaged file makes zipfile, json or skops say
+        raise ArchiveError(f"{path} is not a skops file of this version, or it was damaged: {error}") from error
+    raise ArchiveError(
+        f"{path} holds types that are not trusted: {', '.join(left)}. Load it with trusted=[...] naming them, if you "
+        "know them and where the file comes from"
+    )
+
+
+def _untrusted(skops: Any, content: bytes, trusted: list[Any]) -> list[str]:
+    """Return the types in a file that are neither trusted by skops nor in a list."""
+    names = {each if isinstance(each, str) else f"{each.__module__}.{each.__name__}" for each in trusted}
+    return [name for name in skops.get_untrusted_types(data=content) if name not in names]
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a name is that of a class made in postshift, not of something that a module of it imports."""
+    module, _, attribute = name.rpartition(".")
+    if not module.startswith("postshift.") or "__" in module:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _read_joblib(path: str | os.PathLike[str], *, trust: bool) -> Any:
+    """Read a joblib file, if its source is trusted."""
+    joblib = needed("joblib")
+    if trust is not True:
+        raise ArchiveError(
+            f"{path} is a pickle: to read it runs whatever code it holds. If you know where it comes from, load it "
+            "with trust=True; a .skops file needs no such trust"
+        )
+    content = Path(path).read_bytes()
+    try:
+        return joblib.load(io.BytesIO(content))
+    except Exception as error:  # whatever a damaged file makes pickle say
+        raise ArchiveError(f"{path} is not a joblib file that can be read here: {error!r}") from error
+
+
+def _refuse_onnx(path: str | os.PathLike[str]) -> Any:
+    """Say how an ONNX file is used."""
+    raise SettingError(
+        f"{path} is a graph, not a model to load back: run it with onnxruntime.InferenceSession, and keep the model "
+        "itself as .skops"
+    )

@@ -1,0 +1,261 @@
+"""An estimator as an ONNX graph: the model's own graph in front of the rule's, where there is one that can be trusted.
+
+A converted model is believed only after it gave the model's own probabilities on some rows: a graph may round to single
+precision, or be wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.exceptions import ExportError, PostshiftWarning
+from postshift.persistence._optional import needed
+from postshift.persistence.onnx_graph import OPSET, phi_inputs, rule_to_onnx
+
+_ML_OPSET = 3
+_SINGLE_OPS = {"LinearClassifier", "LinearRegressor", "Normalizer", "Scaler"}  # they only know single precision
+_TRIAL_ROWS = 10_000
+_TAKEN = ("eta", "label", "distribution")
+
+
+def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
+    """Return a fitted estimator as an ONNX model.
+
+    A ``PostShifter`` becomes the graph of its rule (:func:`~postshift.persistence.rule_to_onnx`), from ``eta`` and
+    ``phi_<name>`` to ``label`` and ``distribution``. Of a ``PostShiftClassifier`` the graph begins with ``X`` where
+    skl2onnx converts the base model; so do bases that it converts, the others stay inputs ``phi_<name>`` (what
+    ``bases_[name].transform`` gives). Where the base model cannot be converted, a warning says why, and the graph
+    begins with ``eta``, its ``predict_proba``.
+
+    Parameters
+    ----------
+    model : PostShiftClassifier or PostShifter
+        The fitted estimator.
+    X : array or data frame, optional
+        Rows on which the converted base model is tried; by default random ones. Of a data frame the columns may become
+        inputs of their own.
+    tolerance : float, default=1e-9
+        How far the converted model's probabilities may be from its own. Graphs of trees are in single precision: 1e-6
+        lets them pass, and then labels may differ where two classes are that close.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The model.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from postshift import Mixture, PlugIn
+    >>> from postshift.rules.choice import AveragedRule
+    >>> from postshift.rules.fitted import FittedRule
+    >>> mixture = Mixture.of([PlugIn(weighting="diagonal", alpha=[[1.0, 4.0]], n_classes=2)], [1.0])
+    >>> rule = AveragedRule(rules=(FittedRule(name="four to one", mixture=mixture),), weights=np.ones(1))
+    >>> graph = to_onnx(SimpleNamespace(classes_=["no", "yes"], rule_=rule)).graph
+    >>> [each.name for each in graph.input], [each.name for each in graph.output]
+    (['eta'], ['label', 'distribution'])
+    """
+    if not hasattr(model, "rule_") or not hasattr(model, "classes_"):
+        given = type(model).__name__
+        raise ExportError(
+            f"to_onnx takes a fitted PostShiftClassifier or PostShifter. Got {given} instead: fit it first"
+        )
+    graph = rule_to_onnx(model.rule_, model.classes_)
+    if not hasattr(model, "estimator_"):
+        return graph
+    try:
+        placing = _placing(model.estimator_.classes_, model.classes_)
+        layout, eta = _first_good(_thawed(model.estimator_), "predict_proba", X, tolerance=tolerance)
+    except ExportError as error:
+        warnings.warn(
+            f"the graph begins with eta, not with X: {error}. Feed it the model's predict_proba as 'eta'",
+            PostshiftWarning,
+            stacklevel=2,
+        )
+        return graph
+    parts = {"eta": eta}
+    for basis, name in phi_inputs(model.rule_).items():
+        try:
+            parts[name] = _converted(getattr(model, "bases_", {}).get(basis), "transform", layout, tolerance=tolerance)
+        except ExportError:  # it stays an input
+            continue
+    return _joined(graph, parts, layout, placing=placing)
+
+
+def _thawed(estimator: Any) -> Any:
+    """Return the model in a frozen one."""
+    from sklearn.frozen import FrozenEstimator
+
+    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+
+
+def _placing(known: Any, classes: Any) -> FloatArray | None:
+    """Return what puts the columns of a model's classes in their places among all classes; None if they are there."""
+    if np.array_equal(known, classes):
+        return None
+    places: FloatArray = (np.asarray(known)[:, None] == np.asarray(classes)).astype(np.float64)
+    if not (places.sum(axis=1) == 1).all():
+        raise ExportError(f"the model has classes {known!r} that are not among {classes!r}")
+    return places
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Layout:
+    """How rows become inputs of a graph: all columns as one table, or each by itself; and rows to try it on."""
+
+    rows: Any
+    feeds: dict[str, Any]
+
+
+def _layouts(model: Any, X: Any) -> Iterator[_Layout]:
+    """Yield the ways to feed rows: one table of numbers if it is one, columns if they have names."""
+    if X is None:
+        size = getattr(model, "n_features_in_", None)
+        if size is None:
+            raise ExportError("it does not say how many features it has: give some rows as X")
+        X = np.random.default_rng(0).normal(size=(256, size))
+    rows = X[:_TRIAL_ROWS]
+    table = np.asarray(rows)
+    if table.ndim == 2 and table.dtype.kind in "biuf":
+        yield _Layout(rows=rows, feeds={"X": table.astype(np.float64)})
+    if hasattr(rows, "columns"):
+        columns = {str(name): np.asarray(rows[name])[:, None] for name in rows.columns}
+        if taken := [name for name in columns if name in _TAKEN or name.startswith("phi_")]:
+            raise ExportError(f"its columns {taken} have names that the graph needs: rename them")
+        yield _Layout(rows=rows, feeds={name: _fed(column) for name, column in columns.items()})
+
+
+def _fed(column: Any) -> Any:
+    """Return a column as double precision numbers or as strings."""
+    return column.astype(np.float64) if column.dtype.kind in "biuf" else column.astype(str).astype(object)
+
+
+def _first_good(model: Any, method: str, X: Any, *, tolerance: float) -> tuple[_Layout, Any]:
+    """Return the first layout in which a model can be converted, and its graph."""
+    reason = ExportError("X is neither a table of numbers nor a data frame")
+    for layout in _layouts(model, X):
+        try:
+            return layout, _converted(model, method, layout, tolerance=tolerance)
+        except ExportError as error:
+            reason = error
+    raise reason
+
+
+def _converted(model: Any, method: str, layout: _Layout, *, tolerance: float) -> Any:
+    """Return the graph of a model or transformer that gives its own values, in double precision where possible."""
+    kind = type(model).__name__
+    try:
+        expected = np.asarray(getattr(model, method)(layout.rows), dtype=np.float64)
+    except Exception as error:
+        raise ExportError(f"{kind} cannot be tried on these rows ({_line(error)}): give others as X") from error
+    reasons = []
+    for single in (False, True):
+        try:
+            found = _conversion(model, method, layout, single=single)
+            gap = _gap(found, layout, expected, single=single)
+        except Exception as error:  # noqa: BLE001  # whatever a converter or the runtime says
+            reasons.append(_line(error))
+            continue
+        if gap <= tolerance:
+            return found
+        reasons.append(f"it is {gap:.1g} off, more than the tolerance of {tolerance:g}")
+    raise ExportError(
+        f"skl2onnx gave no graph of {kind} that can be used ({reasons[0]}; in single precision: {reasons[1]})"
+    )
+
+
+def _conversion(model: Any, method: str, layout: _Layout, *, single: bool) -> Any:
+    """Return what skl2onnx makes of a model; in double precision only operators that know it are allowed."""
+    skl2onnx, types = needed("skl2onnx"), needed("skl2onnx.common.data_types")
+    number = types.FloatTensorType if single else types.DoubleTensorType
+    initial = [
+        (name, (types.StringTensorType if fed.dtype == object else number)([None, fed.shape[1]]))
+        for name, fed in layout.feeds.items()
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return skl2onnx.convert_sklearn(
+            model,
+            initial_types=initial,
+            options={id(model): {"zipmap": False}} if method == "predict_proba" else None,
+            target_opset={"": OPSET, "ai.onnx.ml": _ML_OPSET},
+            black_op=None if single else _SINGLE_OPS,
+        )
+
+
+def _gap(converted: Any, layout: _Layout, expected: FloatArray, *, single: bool) -> float:
+    """Return how far a graph is from the model on the rows of the layout."""
+    runtime = needed("onnxruntime")
+    session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = {each.name: each.type for each in session.get_inputs()}
+    feeds = {
+        name: fed.astype(np.float32) if wanted[name] == "tensor(float)" else fed
+        for name, fed in layout.feeds.items()
+        if name in wanted
+    }
+    (found,) = session.run([_last_output(converted)], feeds)
+    if found.shape != expected.shape:
+        raise ExportError(f"its graph gives shape {found.shape}, the model {expected.shape}")
+    if found.dtype == np.float32 and not single:
+        raise ExportError("it only knows single precision")
+    return float(np.abs(found - expected).max())
+
+
+def _joined(rule: Any, parts: dict[str, Any], layout: _Layout, *, placing: FloatArray | None) -> Any:
+    """Return one graph: the parts, each giving one input of the rule's graph, then the rule's nodes."""
+    onnx = needed("onnx")
+    helper = onnx.helper
+    nodes, constants, domains = [], list(rule.graph.initializer), {"": OPSET}
+    for name, part in parts.items():
+        graph = onnx.compose.add_prefix_graph(part.graph, f"{name}/")
+        nodes += [_cast(helper, each.name.removeprefix(f"{name}/"), each.name, each) for each in graph.input]
+        nodes += graph.node
+        constants += graph.initializer
+        domains |= {each.domain: each.version for each in part.opset_import if each.domain}
+    made = {each.name: each for each in rule.graph.input if each.name in parts}
+    for name, info in made.items():
+        moved = name == "eta" and placing is not None
+        nodes.append(_cast(helper, f"{name}/{_last_output(parts[name])}", f"{name}/given" if moved else name, info))
+    if placing is not None:
+        constants.append(onnx.numpy_helper.from_array(placing, "eta/places"))
+        nodes.append(helper.make_node("MatMul", ["eta/given", "eta/places"], ["eta"]))
+    inputs = [*_infos(onnx, layout), *(each for each in rule.graph.input if each.name not in parts)]
+    joined = onnx.ModelProto()
+    joined.CopyFrom(rule)
+    joined.graph.CopyFrom(
+        helper.make_graph([*nodes, *rule.graph.node], "postshift", inputs, rule.graph.output, constants)
+    )
+    del joined.opset_import[:]
+    joined.opset_import.extend(helper.make_opsetid(*each) for each in domains.items())
+    onnx.checker.check_model(joined)
+    return joined
+
+
+def _cast(helper: Any, source: str, target: str, info: Any) -> Any:
+    """Return the node that gives a value the type that is declared somewhere."""
+    return helper.make_node("Cast", [source], [target], to=info.type.tensor_type.elem_type)
+
+
+def _infos(onnx: Any, layout: _Layout) -> list[Any]:
+    """Return the inputs of a layout, declared."""
+    number, text = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
+    return [
+        onnx.helper.make_tensor_value_info(name, text if fed.dtype == object else number, ["N", fed.shape[1]])
+        for name, fed in layout.feeds.items()
+    ]
+
+
+def _last_output(converted: Any) -> str:
+    """Return the name of a converted model's last output: probabilities come after labels."""
+    return str(converted.graph.output[-1].name)
+
+
+def _line(error: Exception) -> str:
+    """Return the first line of an error's message, shortened."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
