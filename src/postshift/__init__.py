@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from postshift.core.frank_wolfe import FrankWolfe
 from postshift.core.mixture import Mixture
@@ -22,6 +23,9 @@ from postshift.metrics import (
 )
 from postshift.rules import fw_eg, pi_ew
 
+if TYPE_CHECKING:
+    from postshift.estimators import PostShiftClassifier, PostShifter
+
 try:
     __version__ = version("postshift")
 except PackageNotFoundError:  # a source tree that was never installed
@@ -39,6 +43,8 @@ __all__ = [
     "MemoryEngine",
     "Mixture",
     "PlugIn",
+    "PostShiftClassifier",
+    "PostShifter",
     "Question",
     "Sample",
     "Settings",
@@ -47,3 +53,12 @@ __all__ = [
     "fw_eg",
     "pi_ew",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are first used: scikit-learn takes a second."""
+    if name not in ("PostShiftClassifier", "PostShifter"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from postshift import estimators
+
+    return getattr(estimators, name)

@@ -23,6 +23,8 @@ PUBLIC = {
     "MemoryEngine",
     "Mixture",
     "PlugIn",
+    "PostShiftClassifier",
+    "PostShifter",
     "Question",
     "Sample",
     "Settings",

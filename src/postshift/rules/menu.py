@@ -56,8 +56,8 @@ def rule_named(name: str, problem: Problem) -> Rule:
 
 
 def rule_names(problem: Problem) -> list[str]:
-    """Return the names that :func:`rule_named` knows, those that the problem has the means for."""
-    return sorted(name for name, rule in _named(problem).items() if rule.usable(problem))
+    """Return the names that :func:`rule_named` knows."""
+    return sorted(_named(problem))
 
 
 def _named(problem: Problem) -> dict[str, Rule]:
@@ -67,7 +67,11 @@ def _named(problem: Problem) -> dict[str, Rule]:
     rules += [Stacked(rule) for rule in rules if rule.name != "inverse prior"]
     for basis in problem.val.bases:
         rules += [Influence(basis), Stacked(Influence(basis)), Paper(basis), Paper(basis, max_iter=1)]
-    short = {"paper": Paper(main), "influence": Influence(main), "stack + influence": Stacked(Influence(main))}
+    short: dict[str, Rule] = {
+        "paper": Paper(main),
+        "influence": Influence(main),
+        "stack + influence": Stacked(Influence(main)),
+    }
     return {**{rule.name: rule for rule in rules}, **short}
 
 

@@ -20,7 +20,7 @@ from postshift.exceptions import LabelError, MetricError, SettingError
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
-from postshift.rules.problem import CONSTANT, Problem
+from postshift.rules.problem import CONSTANT, Problem, Table
 
 
 def fw_eg(
@@ -97,7 +97,9 @@ def pi_ew(train: Sample | Statistics, val: Sample, metric: ConfusionMetric | Dri
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """FW-EG (or, with one iteration, PI-EW) over one basis as an entry of the menu; it needs training labels.
+    """FW-EG (or, with one iteration, PI-EW) over one basis as an entry of the menu.
+
+    It needs labels of training rows; where there are no training rows, the validation rows serve as both.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ class Paper:
 
     def usable(self, problem: Problem) -> bool:
         """Return whether there are training labels and the basis."""
-        return problem.train is not None and problem.train.labels is not None and self.basis in problem.val.bases
+        return _training(problem).labels is not None and self.basis in problem.val.bases
 
     def bound(self, problem: Problem) -> int:
         """Return one question per probe and iteration, and a few for the labels."""
@@ -132,12 +134,13 @@ class Paper:
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels."""
-        if problem.train is None or problem.train.labels is None:
+        train = _training(problem)
+        if train.labels is None:
             raise LabelError(
                 "the paper's method needs training rows with labels: give them, or use influence regression"
             )
         run = FrankWolfe(
-            MemoryEngine(problem.train.sample(self.basis)),
+            MemoryEngine(train.sample(self.basis)),
             problem.val.sample(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
@@ -150,6 +153,11 @@ class Paper:
     def _weighting(self, problem: Problem) -> str:
         """Return what the weights stand on."""
         return self.weighting or ("diagonal" if problem.metric is None else problem.metric.weighting)
+
+
+def _training(problem: Problem) -> Table:
+    """Return the rows whose labels weigh the probes."""
+    return problem.val if problem.train is None else problem.train
 
 
 def _driver(metric: ConfusionMetric | Driver, driver: Driver | None, val: Sample) -> Driver:

@@ -1,0 +1,381 @@
+"""The classifier people import: any scikit-learn model, any metric, any basis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_method_params,
+    check_is_fitted,
+    column_or_1d,
+    indexable,
+    validate_data,
+)
+
+from postshift._validation import FloatArray, IntArray
+from postshift.basis import named_bases
+from postshift.estimators.model import Split, eta_of, fitted_clone, is_frozen, make_splits, out_of_fold_eta, positions
+from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from postshift.estimators.routing import Routed, honours_groups, routed, router_of
+from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
+from postshift.estimators.task import goal_of, value_of
+from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.rules.problem import Table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """Rows with all that was given of them; ``codes`` are positions among the classes."""
+
+    X: Any
+    y: Any = None
+    codes: IntArray | None = None
+    weights: Any = None
+    eta: FloatArray | None = None
+
+    def take(self, rows: IntArray, eta: FloatArray) -> _Rows:
+        """Return these rows, with their probabilities."""
+        return _Rows(
+            X=_safe_indexing(self.X, rows),
+            y=_safe_indexing(self.y, rows),
+            codes=None if self.codes is None else self.codes[rows],
+            weights=None if self.weights is None else np.asarray(self.weights)[rows],
+            eta=eta,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Gathered:
+    """What the rule is fitted to: the rows of each side, and what belongs to the validation rows."""
+
+    train: _Rows | None
+    val: _Rows
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    fold_groups: Any = None
+
+
+def _estimator_has(method: str) -> Any:
+    """Return a check that the model has a method."""
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
+
+
+class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Make a model optimise a metric, by shifting its probabilities: ``argmax_i W_i(x) eta_i(x)``.
+
+    Give it a model, a metric and, where the training rows are noisy, shifted or lack an attribute, a small clean
+    validation sample. Without one, it holds out or cross-fits, as
+    :class:`~sklearn.model_selection.TunedThresholdClassifierCV` does for two classes.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        The model. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator` and taken as it is.
+    metric : str, metric, scorer or callable, default="balanced_accuracy"
+        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
+        ``f(y_true, y_pred)``, a ``make_scorer`` object, or one wrapped by :func:`postshift.metrics.from_confusion`,
+        :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
+    basis : str, transformer, list or dict of them, default="auto"
+        Where the weights may differ (:mod:`postshift.basis`). ``"auto"`` is the leaves of a small tree of the training
+        labels, ``"constant"`` nothing but the same weights everywhere, which is always tried too. Several bases are
+        several candidates.
+    method : str, default="auto"
+        ``"auto"`` averages the rules of the menu by their cross-validated scores, ``"best"`` takes the best one; or the
+        name of one rule (``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``, ``"stack"``, ...).
+    cv : float, int, splitter or iterable, optional
+        How probabilities of rows are had that the model was not fitted to: folds (default 5), or a share of the rows to
+        hold out. Splitters that honour groups get ``groups``.
+    refit : bool, default=True
+        With a hold-out: whether the model is fitted again to all rows.
+    budget : int, optional
+        For a metric that is asked for values only: the most questions.
+    n_jobs : int, optional
+        Processes that fit the model's folds.
+    random_state : int, RandomState or None, default=0
+        Seed of folds and draws.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted model.
+    classes_ : array of shape (m,)
+        The classes.
+    bases_ : dict
+        The fitted bases that the rule may read, by name.
+    rule_ : AveragedRule
+        The fitted rule: one or several plug-in rules with their weights.
+    coef_, mixture_
+        Coefficients and mixture of the leading rule.
+    history_ : History
+        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` makes a pandas frame of it.
+    diagnostics_ : Diagnostics
+        The choice and why, conditioning, warnings.
+    score_, base_score_ : float
+        The metric of the result and of the model as it is, on validation rows not used for the fit (where only
+        values are told: on all of them). Greater is better: costs have a minus.
+    fallback_ : bool
+        Whether the model is left as it is because nothing beat it.
+    n_queries_ : int
+        Questions put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    One label per row out of two or more classes: multilabel targets, ranking and regression are out of scope.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from postshift import PostShiftClassifier
+    >>> X, y = make_classification(2000, n_classes=3, n_informative=6, weights=[0.8, 0.15, 0.05], random_state=0)
+    >>> model = PostShiftClassifier(LogisticRegression(), metric="f1_macro", method="smoothed plug-in")
+    >>> model = model.fit(X, y)
+    >>> bool(model.score_ > model.base_score_)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        metric: Any = "balanced_accuracy",
+        basis: Any = "auto",
+        method: str = "auto",
+        cv: Any = None,
+        refit: bool = True,
+        budget: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.basis = basis
+        self.method = method
+        self.cv = cv
+        self.refit = refit
+        self.budget = budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- fit --------------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(  # noqa: PLR0917
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight: Any = None,
+        sample_weight_val: Any = None,
+        **params: Any,
+    ) -> Self:
+        """Fit the model, unless it is frozen, and the shift.
+
+        Parameters
+        ----------
+        X, y : array-likes
+            Training rows and their labels, which may be wrong or from elsewhere if there is a validation sample.
+        X_val, y_val : array-likes, optional
+            Clean rows, on which the metric counts. ``y_val`` is not needed where the metric keeps the labels to itself.
+        sample_weight, sample_weight_val : array-like of shape (n,), optional
+            Sample weights, for the model's fit (where it takes them) and for the metric.
+        **params
+            ``groups``, costs and the like: to the metric, about the validation rows, if it reads them; to the splitter;
+            to the model's fit.
+
+        Returns
+        -------
+        PostShiftClassifier
+            Itself.
+        """
+        with recorded() as caught:
+            given = routed(self, params, sample_weight)
+            train = self._training_rows(X, y, sample_weight)
+            val = self._validation_rows(X_val, y_val, sample_weight_val)
+            goal = goal_of(self.metric, classes=self.classes_, metadata=given.metric)
+            with Progress(self, n_stages=2) as progress:
+                gathered = self._gathered(train, val, given, progress)
+                train_table, val_table = self._tables(train, gathered)
+                self._learn(
+                    goal,
+                    train=train_table,
+                    val=val_table,
+                    metadata=gathered.metadata,
+                    fold_groups=gathered.fold_groups,
+                    progress=progress,
+                    caught=caught,
+                )
+        return self
+
+    def _training_rows(self, X: Any, y: Any, weights: Any) -> _Rows:
+        """Check the training rows and learn the classes and the features."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        X, y, weights = indexable(X, y, weights)
+        validate_data(self, X, skip_check_array=True)
+        _check_target(y)
+        y = column_or_1d(y, warn=True)
+        if is_frozen(self.estimator):
+            check_is_fitted(self.estimator, msg="a frozen estimator must be fitted: fit the model before freezing it")
+        self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
+        if len(self.classes_) < 2:
+            raise LabelError(f"there must be two classes or more. Got one class only: {self.classes_.tolist()}")
+        return _Rows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
+
+    def _validation_rows(self, X: Any, y: Any, weights: Any) -> _Rows | None:
+        """Check the validation rows, if there are."""
+        if X is None:
+            if y is not None or weights is not None:
+                raise ShapeError("y_val and sample_weight_val belong to X_val: give it too")
+            return None
+        X, y, weights = indexable(X, y, weights)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        if y is None:
+            return _Rows(X=X, weights=weights)
+        y = column_or_1d(y, warn=True)
+        return _Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
+
+    def _gathered(self, train: _Rows, val: _Rows | None, given: Routed, progress: Progress) -> _Gathered:
+        """Return the rows with the probabilities of the model, which is fitted unless it is frozen."""
+        if is_frozen(self.estimator):
+            self.estimator_ = self.estimator
+            scored = self._scored(train)
+            sides = (None, scored) if val is None else (scored, self._scored(val))
+            return _Gathered(train=sides[0], val=sides[1], metadata=given.metric)
+        splits = make_splits(self.cv, train.X, train.y, seed=seed_of(self.random_state), params=given.splitter)
+        if not self.refit and len(splits) > 1:
+            raise SettingError(f"refit=False is for a hold-out (cv=0.2); cv={self.cv!r} makes {len(splits)} folds")
+        rows, held_out = self._fit_model(train, splits, given.model, progress)
+        if val is not None:
+            return _Gathered(train=held_out, val=self._scored(val), metadata=given.metric)
+        groups = given.splitter.get("groups") if honours_groups(self.cv) else None
+        return _Gathered(
+            train=None,
+            val=held_out,
+            metadata=_check_method_params(train.X, given.metric, indices=rows),
+            fold_groups=None if groups is None else np.asarray(groups)[rows],
+        )
+
+    def _fit_model(
+        self, train: _Rows, splits: list[Split], params: Mapping[str, Any], progress: Progress
+    ) -> tuple[IntArray, _Rows]:
+        """Fit the model, and return which rows were left out by the splits, and these rows."""
+        with progress.stage("fitting the model", len(splits) + 1) as step:
+            rows, eta = out_of_fold_eta(
+                self.estimator,
+                train.X,
+                train.y,
+                splits,
+                classes=self.classes_,
+                params=params,
+                n_jobs=self.n_jobs,
+                step=step,
+            )
+            step("all rows")
+            kept = np.arange(len(train.y)) if self.refit else splits[0][0]
+            self.estimator_ = fitted_clone(
+                self.estimator,
+                _safe_indexing(train.X, kept),
+                _safe_indexing(train.y, kept),
+                _check_method_params(train.X, params, indices=kept),
+            )
+        return rows, train.take(rows, eta)
+
+    def _scored(self, rows: _Rows) -> _Rows:
+        """Return rows with the fitted model's probabilities."""
+        return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
+
+    def _tables(self, given: _Rows, gathered: _Gathered) -> tuple[Table | None, Table]:
+        """Fit the bases and return both sides as tables."""
+        self.bases_: dict[str, Any] = {}
+        for name, basis in named_bases(self.basis).items():
+            rows = gathered.val if getattr(basis, "fitted_on", "train") == "val" else given
+            self._add_basis(name, basis, rows)
+        sides = [
+            None
+            if part is None
+            else Table.of(part.eta, bases=self._phi(part.X, self.bases_), labels=part.codes, weights=part.weights)
+            for part in (gathered.train, gathered.val)
+        ]
+        assert sides[1] is not None  # noqa: S101
+        return sides[0], sides[1]
+
+    def _add_basis(self, name: str, basis: Any, rows: _Rows) -> None:
+        """Fit a basis; the one that nobody asked for is left out where the rows are none for it (texts, images)."""
+        try:
+            self.bases_[name] = clone(basis).fit(rows.X, rows.y)
+        except (TypeError, ValueError):
+            if self.basis not in (None, "auto"):
+                raise
+
+    def _phi(self, X: Any, bases: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return the functions of some bases."""
+        return {name: np.asarray(basis.transform(X)) for name, basis in bases.items()}
+
+    # -- after the fit ----------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """Return the deterministic label of every row."""
+        table = self._table(X)
+        return self.classes_[self.rule_.labels(table)]
+
+    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the base model's probabilities, as they are: the shift changes labels, not beliefs."""
+        check_is_fitted(self, "rule_")
+        return eta_of(self.estimator_, X, self.classes_)
+
+    def predict_distribution(self, X: Any) -> FloatArray:
+        """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        return self.rule_.distribution(self._table(X))
+
+    def example_weights(self, X: Any) -> FloatArray:
+        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) eta_i(x)`` is the label."""
+        return effective_weights(self.rule_, self._table(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
+        """Return the metric (not the accuracy, unless it is the metric) of the labels, greater being better."""
+        codes = positions(column_or_1d(y), np.asarray(self.classes_), name="y")
+        table = self._table(X, labels=codes, weights=sample_weight)
+        goal = goal_of(self.metric, classes=self.classes_, metadata=params)
+        labels = self.rule_.labels(table)
+        return value_of(goal, labels=labels, val=table, classes=self.classes_, metadata=params)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who gets what of ``fit(..., **params)``."""
+        return router_of(self)
+
+    def _table(self, X: Any, *, labels: Any = None, weights: Any = None) -> Table:
+        """Return rows with what the rule reads."""
+        check_is_fitted(self, "rule_")
+        eta = eta_of(self.estimator_, X, self.classes_)  # the model's own complaints about X come first
+        validate_data(self, X, reset=False, skip_check_array=True)
+        needed = {name: self.bases_[name] for name in {rule.basis for rule in self.rule_.rules} if name in self.bases_}
+        return Table.of(eta, bases=self._phi(X, needed), labels=labels, weights=weights)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: sparse input is what the model takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+def _check_target(y: Any) -> None:
+    """Refuse what is not one label per row."""
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise LabelError(
+            f"y must hold one label per row. Got a target of type {kind!r}: multilabel and multioutput targets are out "
+            "of scope; fit one PostShiftClassifier for each"
+        )

@@ -1,0 +1,98 @@
+"""What a fitted estimator tells of its fit: the history, iteration by iteration, and the diagnostics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from postshift.rules.choice import AveragedRule, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRecord:
+    """One look at an iterate of the Frank-Wolfe loop of one rule."""
+
+    rule: str
+    iteration: int
+    metric: float
+    step: float | None
+    questions: int
+
+
+class History(tuple[HistoryRecord, ...]):
+    """The looks of all rules that loop, in their order; rules that do not loop have none.
+
+    Examples
+    --------
+    >>> record = HistoryRecord(rule="FW-EG [constant]", iteration=0, metric=0.5, step=1.0, questions=1)
+    >>> History([record])[0].metric
+    0.5
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, rule: AveragedRule) -> Self:
+        """Return the history of every member of a rule."""
+        return cls(
+            HistoryRecord(
+                rule=each.name,
+                iteration=look.index,
+                metric=look.value,
+                step=look.step,
+                questions=look.n_questions,
+            )
+            for each in rule.rules
+            for look in each.trace
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame, one row a record."""
+        import pandas as pd
+
+        names = list(HistoryRecord.__dataclass_fields__)
+        return pd.DataFrame([asdict(record) for record in self], columns=names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditioning:
+    """How well the equations of one rule's loop determined its weights, at the worst of its iterations."""
+
+    rule: str
+    condition: float | None
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """Why the result is what it is, and what to be wary of.
+
+    Attributes
+    ----------
+    choice : Record
+        Every entry of the menu with its score on rows not used for its fit and its weight; the noise; the reason.
+    conditioning : tuple of Conditioning
+        For every rule that loops: the largest condition number and the smallest rank of its equations.
+    warnings : tuple of str
+        What the fit warned of.
+    n_train, n_val : int
+        Numbers of rows; ``n_train`` is 0 where one sample served as both.
+    """
+
+    choice: Record
+    conditioning: tuple[Conditioning, ...]
+    warnings: tuple[str, ...]
+    n_train: int
+    n_val: int
+
+
+def conditioning(rule: AveragedRule) -> tuple[Conditioning, ...]:
+    """Return the worst conditioning of every member that loops."""
+    found = []
+    for each in rule.rules:
+        looks = [look for look in each.trace if look.rank is not None]
+        if looks:
+            conditions = [look.condition for look in looks if look.condition is not None]
+            ranks = [look.rank for look in looks if look.rank is not None]
+            found.append(Conditioning(rule=each.name, condition=max(conditions, default=None), rank=min(ranks)))
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""Who gets what of ``fit(..., **params)``: the base model, the metric, the splitter.
+
+With scikit-learn's metadata routing enabled, requests decide. Without it, names do: what the metric reads goes to the
+metric, ``groups`` to the metric over groups and to a splitter that honours groups, everything else to the model's fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn import get_config
+from sklearn.utils.metadata_routing import (
+    MetadataRequest,
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
+from sklearn.utils.validation import has_fit_parameter
+
+from postshift.exceptions import SettingError
+from postshift.metrics.metadata import GROUPS, metadata_names
+
+WEIGHT = "sample_weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routed:
+    """Parameters by receiver; those of the metric are about the validation rows."""
+
+    model: Mapping[str, Any]
+    metric: Mapping[str, Any]
+    splitter: Mapping[str, Any]
+
+
+def router_of(owner: Any) -> MetadataRouter:
+    """Return the routing of a PostShiftClassifier."""
+    mapping = MethodMapping
+    return (
+        MetadataRouter(owner=owner)
+        .add_self_request(owner)
+        .add(estimator=owner.estimator, method_mapping=mapping().add(caller="fit", callee="fit"))
+        .add(splitter=owner.cv, method_mapping=mapping().add(caller="fit", callee="split"))
+        .add(metric=_request(owner.metric), method_mapping=mapping().add(caller="fit", callee="score"))
+        .add(metric_of_score=_request(owner.metric), method_mapping=mapping().add(caller="score", callee="score"))
+    )
+
+
+def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any) -> Routed:
+    """Return who gets what; weights are for the model's fit, where it takes them."""
+    weights = {} if sample_weight is None else {WEIGHT: sample_weight}
+    if get_config()["enable_metadata_routing"]:
+        found = process_routing(owner, "fit", **params, **weights)
+        return Routed(model=found.estimator.fit, metric=found.metric.score, splitter=found.splitter.split)
+    if weights and not has_fit_parameter(owner.estimator, WEIGHT):
+        warnings.warn(
+            f"{type(owner.estimator).__name__} takes no sample_weight in fit: the weights count for the rule only",
+            UserWarning,
+            stacklevel=3,
+        )
+        weights = {}
+    given = _by_name(owner, params)
+    return Routed(model={**given.model, **weights}, metric=given.metric, splitter=given.splitter)
+
+
+def _by_name(owner: Any, params: Mapping[str, Any]) -> Routed:
+    """Return who gets what, by names alone."""
+    wanted = metadata_names(owner.metric)
+    metric = {name: value for name, value in params.items() if name in wanted}
+    splitter = {GROUPS: params[GROUPS]} if GROUPS in params and honours_groups(owner.cv) else {}
+    rest = {name: value for name, value in params.items() if name not in wanted}
+    if GROUPS in rest and not has_fit_parameter(owner.estimator, GROUPS):
+        rest.pop(GROUPS)
+        if not splitter:
+            raise SettingError(
+                f"groups were given, and neither metric {owner.metric!r} nor cv {owner.cv!r} reads them: choose a "
+                "metric over groups ('worst_group_accuracy', ...) or a splitter that honours them (GroupKFold, ...)"
+            )
+    return Routed(model=rest, metric=metric, splitter=splitter)
+
+
+def honours_groups(cv: Any) -> bool:
+    """Return whether a splitter keeps groups together."""
+    if not hasattr(cv, "split"):
+        return False
+    return bool(get_routing_for_object(cv).split.requests.get(GROUPS))
+
+
+def _request(metric: Any) -> Any:
+    """Return the routing of a metric: a scorer's own, or a request for what the metric reads."""
+    if hasattr(metric, "get_metadata_routing"):
+        return metric
+    request = MetadataRequest(owner="metric")
+    for name in metadata_names(metric):
+        request.score.add_request(param=name, alias=True)
+    return request

@@ -1,0 +1,214 @@
+"""The estimator of arrays of probabilities, for models that live elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from postshift._validation import FloatArray, check_eta
+from postshift.estimators.model import positions
+from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from postshift.estimators.shifts import Shifts, effective_weights, recorded
+from postshift.estimators.task import goal_of, value_of
+from postshift.exceptions import BasisError, LabelError, ShapeError
+from postshift.rules.problem import Table
+
+PHI = "phi"  # the name of a basis that was given without one
+
+
+class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
+    """Post-shift the probabilities of a model that lives elsewhere, to optimise a metric.
+
+    It takes probabilities only, and never changes them: a row that does not sum to 1 is an error.
+
+    Parameters
+    ----------
+    metric : str, metric, scorer or callable, default="balanced_accuracy"
+        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
+        ``f(y_true, y_pred)``, or wrapped by :func:`postshift.metrics.from_confusion`,
+        :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
+    method : str, default="auto"
+        ``"auto"`` averages the rules of the menu by their cross-validated scores, ``"best"`` takes the best one; or the
+        name of one rule (``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``, ``"stack"``, ...).
+    classes : array-like of shape (m,), optional
+        The labels of the columns of eta; by default 0 to m - 1.
+    budget : int, optional
+        For a metric that is asked for values only: the most questions.
+    random_state : int, RandomState or None, default=0
+        Seed of folds and draws.
+
+    Attributes
+    ----------
+    classes_ : array of shape (m,)
+        The labels of the columns of eta.
+    rule_ : AveragedRule
+        The fitted rule: one or several plug-in rules with their weights.
+    coef_, mixture_
+        Coefficients and mixture of the leading rule.
+    history_ : History
+        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` makes a pandas frame of it.
+    diagnostics_ : Diagnostics
+        The choice and why, conditioning, warnings.
+    score_, base_score_ : float
+        The metric of the result and of the model as it is, on validation rows not used for the fit (where only
+        values are told: on all of them). Greater is better: costs have a minus.
+    fallback_ : bool
+        Whether the model is left as it is because nothing beat it.
+    n_queries_ : int
+        Questions put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+
+    See Also
+    --------
+    PostShiftClassifier : The same for a scikit-learn model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from postshift import PostShifter
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(1, 6, size=1000)
+    >>> y = rng.random(1000) < p
+    >>> eta = np.column_stack([1 - p, p])
+    >>> shifter = PostShifter(metric="g_mean", method="smoothed plug-in").fit(eta, y.astype(int))
+    >>> shifter.predict([[0.7, 0.3], [0.95, 0.05]])
+    array([1, 0])
+    >>> bool(shifter.score_ > shifter.base_score_)
+    True
+    """
+
+    def __init__(
+        self,
+        metric: Any = "balanced_accuracy",
+        *,
+        method: str = "auto",
+        classes: Any = None,
+        budget: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.metric = metric
+        self.method = method
+        self.classes = classes
+        self.budget = budget
+        self.random_state = random_state
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(  # noqa: PLR0917
+        self,
+        eta_val: Any,
+        y_val: Any = None,
+        eta_train: Any = None,
+        y_train: Any = None,
+        phi_val: Any = None,
+        phi_train: Any = None,
+        *,
+        sample_weight_val: Any = None,
+        sample_weight_train: Any = None,
+        **metadata: Any,
+    ) -> Self:
+        """Fit the shift to validation rows.
+
+        Parameters
+        ----------
+        eta_val : array-like of shape (n_val, m)
+            The model's probabilities of the validation rows.
+        y_val : array-like of shape (n_val,), optional
+            Their labels; not needed where the metric keeps them to itself (``from_predictions``).
+        eta_train, y_train : array-like, optional
+            Probabilities and (noisy, shifted) labels of training rows; out of fold, where the model was fitted to them.
+        phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
+            Basis functions: where the weights may differ. Several bases are several candidates.
+        sample_weight_val, sample_weight_train : array-like of shape (n,), optional
+            Sample weights.
+        **metadata : array-likes of shape (n_val,)
+            ``groups`` for metrics over groups, and what a metric of one's own takes.
+
+        Returns
+        -------
+        PostShifter
+            Itself.
+        """
+        with recorded() as caught:
+            n_classes = check_eta(eta_val, name="eta_val").shape[1]
+            self.classes_ = _check_classes(self.classes, n_classes)
+            val = self._table(eta_val, phi_val, labels=y_val, weights=sample_weight_val, name="val")
+            train = None
+            if eta_train is not None:
+                train = self._table(eta_train, phi_train, labels=y_train, weights=sample_weight_train, name="train")
+            elif y_train is not None or phi_train is not None or sample_weight_train is not None:
+                raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
+            with Progress(self, n_stages=1) as progress:
+                self._learn(
+                    goal_of(self.metric, classes=self.classes_, metadata=metadata),
+                    train=train,
+                    val=val,
+                    metadata=metadata,
+                    fold_groups=None,
+                    progress=progress,
+                    caught=caught,
+                )
+        return self
+
+    def predict(self, eta: Any, phi: Any = None) -> Any:
+        """Return the deterministic label of every row."""
+        table = self._new_table(eta, phi)
+        return self.classes_[self.rule_.labels(table)]
+
+    def predict_distribution(self, eta: Any, phi: Any = None) -> FloatArray:
+        """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        return self.rule_.distribution(self._new_table(eta, phi))
+
+    def example_weights(self, eta: Any, phi: Any = None) -> FloatArray:
+        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) eta_i(x)`` is the label."""
+        return effective_weights(self.rule_, self._new_table(eta, phi))
+
+    def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
+        """Return the metric of the labels of these rows, greater being better."""
+        table = self._new_table(eta, phi, labels=y, weights=sample_weight)
+        labels = self.rule_.labels(table)
+        goal = goal_of(self.metric, classes=self.classes_, metadata=metadata)
+        return value_of(goal, labels=labels, val=table, classes=self.classes_, metadata=metadata)
+
+    def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Table:
+        """Return a table of user input, the errors naming the argument."""
+        codes = None
+        if labels is not None:
+            codes = positions(column_or_1d(labels), self.classes_, name=f"y_{name}")
+        rows = check_eta(eta, name=f"eta_{name}")
+        if rows.shape[1] != len(self.classes_):
+            raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {rows.shape[1]} instead")
+        return Table.of(rows, bases=_named_phi(phi), labels=codes, weights=weights)
+
+    def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Table:
+        """Return a table of rows to predict, with the bases of the fit."""
+        check_is_fitted(self, "rule_")
+        table = self._table(eta, phi, labels=labels, weights=weights, name="new rows")
+        for rule in self.rule_.rules:
+            given, n_bases = table.bases.get(rule.basis), rule.mixture.n_bases
+            if given is None:
+                raise BasisError(f"the rule reads basis {rule.basis!r}: give phi, as in fit")
+            if given.shape[1] != n_bases:
+                raise ShapeError(f"phi must have {n_bases} columns, as in fit. Got {given.shape[1]} instead")
+        return table
+
+
+def _named_phi(phi: Any) -> dict[str, Any]:
+    """Return bases under their names."""
+    if phi is None:
+        return {}
+    return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
+
+
+def _check_classes(classes: Any, n_classes: int) -> Any:
+    """Return the labels of the columns, distinct and as many."""
+    if classes is None:
+        return np.arange(n_classes)
+    found = np.asarray(classes)
+    if found.shape != (n_classes,) or len(np.unique(found)) != n_classes:
+        raise LabelError(
+            f"classes must be {n_classes} distinct labels, one for each column of eta_val. Got {classes!r} instead"
+        )
+    return found

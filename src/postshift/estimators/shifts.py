@@ -1,0 +1,128 @@
+"""What PostShiftClassifier and PostShifter share: the fit to tables of probabilities, and what is told of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from postshift._validation import FloatArray
+from postshift.core.mixture import Mixture
+from postshift.estimators.progress import Progress
+from postshift.estimators.records import Diagnostics, History, conditioning
+from postshift.estimators.task import Goal, make_task
+from postshift.exceptions import SmallValidationWarning
+from postshift.rules.choice import AveragedRule, Chosen
+from postshift.rules.fitted import FittedRule
+from postshift.rules.posterior import FLOOR
+from postshift.rules.problem import Table
+
+FEW_ROWS = 300
+
+
+class Shifts:
+    """The fit of a rule to tables of probabilities, and its attributes."""
+
+    metric: Any
+    method: str
+    budget: int | None
+    random_state: Any
+    classes_: Any
+    rule_: AveragedRule
+    diagnostics_: Diagnostics
+
+    @property
+    def mixture_(self) -> Mixture:
+        """The mixture of plug-ins of the leading rule."""
+        return self._leading.mixture
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients of the leading rule, averaged over its plug-ins: (L, m) where they are per class, else (L, P)."""
+        mixture = self.mixture_
+        return np.asarray(sum(share * m.alpha for share, m in zip(mixture.shares, mixture.members, strict=True)))
+
+    @property
+    def _leading(self) -> FittedRule:
+        """The rule of the largest weight."""
+        return self.rule_.rules[int(np.argmax(self.rule_.weights))]
+
+    def _learn(
+        self,
+        goal: Goal,
+        *,
+        train: Table | None,
+        val: Table,
+        metadata: Mapping[str, Any],
+        fold_groups: Any,
+        progress: Progress,
+        caught: list[warnings.WarningMessage],
+    ) -> None:
+        """Fit the rule and set the attributes that tell of it."""
+        task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata)
+        how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
+        with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
+            chosen, n_queries = task.solve(self.method, **how, fold_groups=fold_groups, step=step)
+        self.rule_ = chosen.rule
+        self.history_ = History.of(chosen.rule)
+        self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
+        self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
+        _warn_of_few_rows(chosen, val.n_rows)
+        self.diagnostics_ = Diagnostics(
+            choice=chosen.record,
+            conditioning=conditioning(chosen.rule),
+            warnings=_texts(caught),
+            n_train=0 if train is None else train.n_rows,
+            n_val=val.n_rows,
+        )
+
+
+def effective_weights(rule: AveragedRule, table: Table) -> FloatArray:
+    """Return W (n, m) with mean 1 in each row such that ``argmax W eta`` is the rule's label."""
+    raised = rule.scores(table) / np.maximum(table.eta, FLOOR)
+    return np.asarray(raised / raised.mean(axis=1, keepdims=True))
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a whole number for what scikit-learn takes as random_state."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@contextmanager
+def recorded() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect the warnings of a fit, and pass them on at its end, as the user's filters want them."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        for one in caught:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
+
+
+def _texts(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Return what was warned of, each once, without what concerns the authors of packages only."""
+    ours = [str(one.message) for one in caught if not issubclass(one.category, DeprecationWarning | FutureWarning)]
+    return tuple(dict.fromkeys(ours))
+
+
+def _warn_of_few_rows(chosen: Chosen, n_rows: int) -> None:
+    """Warn where the validation sample is small, with the size of the noise."""
+    if n_rows >= FEW_ROWS:
+        return
+    record = chosen.record
+    warnings.warn(
+        f"there are {n_rows} validation rows: differences of the metric below about {2 * record.noise:.3f} are noise "
+        f"(two standard errors of a difference; found {record.score:.3f}, the model has {record.base_score:.3f}). "
+        "Give more rows, or trust only larger gains",
+        SmallValidationWarning,
+        stacklevel=4,
+    )
