@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_python_blocks_run(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks:

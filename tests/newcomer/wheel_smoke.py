@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import postshift
-from postshift import GMean, HardDriver, Mixture, Sample, fw_eg
+from postshift import GMean, HardDriver, Mixture, PostShifter, Sample, fw_eg
 
 
 def main() -> None:
@@ -38,6 +38,8 @@ def main() -> None:
     assert g_mean(labels_again) > base + 0.05
     assert blind.value > base + 0.05
     found = g_mean(labels_again)
+    shifter = PostShifter("g_mean").fit(eta[:2000], labels[:2000])
+    assert g_mean(shifter.predict(eta[2000:])) > base + 0.05
     print(f"postshift {postshift.__version__}: G-mean {base:.3f} -> {found:.3f}, by labels only {blind.value:.3f}")
 
 

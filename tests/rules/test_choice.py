@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,15 @@ from hypothesis import strategies as st
 
 from postshift import Accuracy, GMean
 from postshift.core.plugin import onehot
-from postshift.exceptions import ArchiveError, BasisError, BudgetError, LabelError, MetricError, SettingError
+from postshift.exceptions import (
+    ArchiveError,
+    BasisError,
+    BudgetError,
+    LabelError,
+    MetricError,
+    MissingClassWarning,
+    SettingError,
+)
 from postshift.metrics import GroupGMean, MatthewsCorrelation, MinRecall
 from postshift.rules import (
     Base,
@@ -22,6 +32,8 @@ from postshift.rules import (
     SmoothedPlugin,
     Stacked,
     Table,
+    menu,
+    rule_named,
     without_questions,
 )
 from postshift.rules.choice import _average_weights
@@ -175,7 +187,7 @@ def test_the_same_seed_gives_the_same_result():
 
 
 def test_what_it_refuses():
-    with pytest.raises(SettingError, match="one of .*'average', 'best', 'only'"):
+    with pytest.raises(SettingError, match=r"one of .*'average', 'best', 'only'"):
         without_questions(Choice(how="vote").fit(big(GMean())))
 
 
@@ -393,9 +405,45 @@ def test_bases_that_cover_rows_in_part_are_refused():
 
 
 def test_the_paper_needs_training_labels():
-    _, val = tables()
+    train, val = tables()
+    unlabelled = replace(train, labels=None)
     with pytest.raises(LabelError, match="needs training rows with labels"):
-        without_questions(Paper().fit(Problem.labelled(None, val, GMean())))
+        without_questions(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
+    with pytest.raises(SettingError, match=r"rule 'paper' needs more than there is here \(validation labels"):
+        rule_named("paper", Problem.labelled(unlabelled, val, GMean()))
+
+
+def test_without_training_rows_the_validation_rows_serve_the_paper_as_both():
+    _, val = tables()
+    alone = without_questions(Paper("user").fit(Problem.labelled(None, val, GMean())))
+    twice = without_questions(Paper("user").fit(Problem.labelled(val, val, GMean())))
+    np.testing.assert_array_equal(alone.mixture.members[0].alpha, twice.mixture.members[0].alpha)
+
+
+def test_the_only_entry_is_taken_whatever_it_scores():
+    problem = big(GMean(), n_classes=2)
+    chosen = without_questions(Choice(how="only", entries=(Base(), Shifted())).fit(problem))
+    assert [entry.weight for entry in chosen.record.entries] == [0.0, 1.0]
+    assert not chosen.record.fallback
+    queried = Problem.queried(problem.train, problem.val, kind="soft")
+    entries = (Base(), Shifted())
+    chosen, _ = answered(lambda: Choice(how="only", entries=entries).fit(queried), GMean(), problem.val.labels)
+    assert [entry.weight for entry in chosen.record.entries] == [0.0, 1.0]
+
+
+def test_labels_that_may_be_read_bring_the_stack_to_a_queried_menu():
+    train, val = tables()
+    names = [rule.name for rule in menu(Problem.queried(train, val, kind="soft", reads_labels=True))]
+    assert {"stack", "stack + smoothed plug-in", "stack + influence [user]"} <= set(names)
+    assert Problem.queried(train, val, kind="soft").val.labels is None
+
+
+def test_a_class_without_validation_rows_is_left_as_it_is():
+    train, val = tables()
+    kept = val.take(np.flatnonzero(val.labels != 0))
+    with pytest.warns(MissingClassWarning, match="no validation row of class 0"):
+        problem = Problem.labelled(train, kept, GMean())
+    assert np.isfinite(without_questions(Choice().fit(problem)).record.score)
 
 
 def test_a_metric_that_raises_is_named():

@@ -105,7 +105,7 @@ class RBFBasis(Basis):
     .. math:: \phi_g(x) = \frac{1}{n_g} \sum_{c \in g} \mathrm{clip}\big(\exp(-\|x - c\|^2 / (2 \, width^2))\big)
 
     The points are the rows given to ``fit``, which are meant to be *validation* rows (``fitted_on`` is ``"val"``),
-    grouped by their class. The paper's equation 7 misses the square. The complement is always the last function: a row
+    grouped by their class. Eq. (7) of the paper misses the square. The complement is always the last function: a row
     that is far from every point may come later.
 
     Parameters
