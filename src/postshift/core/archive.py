@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -21,20 +21,25 @@ def write_archive(
     path: str | os.PathLike[str], *, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
     """Write header and arrays to ``path`` (npz); an interrupted write leaves the old file as it was."""
-    target = Path(path)
     contents = {name: np.asarray(array) for name, array in arrays.items()}
     whole = {"kind": kind, "format": FORMAT, **header}
     text = json.dumps({**whole, "digest": _digest(whole, contents)}, sort_keys=True, allow_nan=False)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    everything = {"header": np.array(text), **contents}
+    write_atomically(path, lambda stream: np.savez(stream, allow_pickle=False, **everything))
+
+
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Write to a draft in the same folder, then put it in place."""
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, allow_pickle=False, **{"header": np.array(text), **contents})
+        with draft.open("xb") as stream:
+            write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(draft).chmod(0o666 & ~_umask())  # a temporary file is its owner's alone
-        Path(draft).replace(target)
+        draft.replace(target)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
 
 
@@ -67,13 +72,6 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}/{array.dtype.str}/{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    """Return the process's umask, which can only be read by setting it."""
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
 
 
 def _kind(header: Any) -> Any:

@@ -24,12 +24,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from postshift._validation import FloatArray
+from postshift.core.decoupled import solve_decoupled
 from postshift.core.moments import ClassifierSums, LabelSums
 from postshift.core.statistics import Classifier, Statistics
-from postshift.core.weighting import Weighting
+from postshift.core.weighting import DIAGONAL, Weighting
 from postshift.exceptions import SingularProbesError
 
 RCOND = 1e-10  # singular values below this share of the largest count as zero
+_SMALL = 64  # up to so many unknowns the SVD is as fast, and its diagnostics are exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,30 +57,21 @@ class ProbePlan:
 class Elicitation:
     """Elicited coefficients and how well the probes determined them.
 
-    ``singular_values`` are those of the equations of differences per unit of reach; ``smallest`` and
-    ``condition`` speak of the ``rank`` values that were kept. A rank below ``n_unknowns`` is a diagnostic,
+    ``largest`` and ``smallest`` are singular values of the equations of differences per unit of reach, of the
+    ``rank`` values that were kept (large systems: estimates). A rank below ``n_unknowns`` is a diagnostic,
     not an error: collinear bases and full-matrix weights are never of full rank.
     """
 
     alpha: FloatArray
-    singular_values: FloatArray
     rank: int
+    largest: float
+    smallest: float
     residual: float
 
     @property
     def n_unknowns(self) -> int:
         """Number of coefficients."""
         return int(self.alpha.size)
-
-    @property
-    def largest(self) -> float:
-        """Largest singular value."""
-        return float(self.singular_values[0])
-
-    @property
-    def smallest(self) -> float:
-        """Smallest singular value that was kept."""
-        return float(self.singular_values[self.rank - 1])
 
     @property
     def condition(self) -> float:
@@ -129,8 +122,9 @@ def elicit(
     alpha = right[:rank].T @ (shrunk * (left[:, :rank].T @ gains))
     return Elicitation(
         alpha=alpha.reshape(n_bases, -1),
-        singular_values=values,
         rank=rank,
+        largest=float(values[0]),
+        smallest=float(values[rank - 1]),
         residual=float(np.linalg.norm(sigma @ alpha - gains)),
     )
 
@@ -165,11 +159,28 @@ class ElicitedWeights:
     def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Solve the equations of differences around the current iterate."""
         anchor = sums if self._anchor is None else self._anchor
-        sigma = probe_matrix(self.weighting, labels=self._labels, anchor=anchor)
-        found = elicit(sigma, gains, n_bases=len(self._unknown), rcond=self._rcond, ridge=self._ridge)
+        found = self._decoupled(anchor, gains)
+        if found is None:
+            sigma = probe_matrix(self.weighting, labels=self._labels, anchor=anchor)
+            found = elicit(sigma, gains, n_bases=len(self._unknown), rcond=self._rcond, ridge=self._ridge)
         if not self._unknown.any():
             return found
         # Nothing was learnt where there are no rows: such a function takes the others' average, not weight 0.
         mass = np.where(self._unknown, 0, self._labels.single.sum(axis=1))
         alpha = np.where(self._unknown[:, None], mass @ found.alpha / mass.sum(), found.alpha)
         return replace(found, alpha=alpha)
+
+    def _decoupled(self, anchor: ClassifierSums, gains: FloatArray) -> Elicitation | None:
+        """Solve many equations of diagonal weights class by class, where they have one solution."""
+        if len(gains) <= _SMALL or self.weighting.name != DIAGONAL.name or self._ridge > 0:
+            return None
+        found = solve_decoupled(self._labels, anchor, gains)
+        if found is None:
+            return None
+        return Elicitation(
+            alpha=found.alpha,
+            rank=len(gains),
+            largest=found.largest,
+            smallest=found.smallest,
+            residual=found.residual,
+        )

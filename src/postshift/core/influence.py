@@ -112,18 +112,16 @@ class InfluenceFit:
     def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Return the diagonal part and the rest as full weights."""
         n_features, n_classes = self._cross.shape
-        explained = np.repeat(-sums.pair[:, None], n_classes, axis=1)  # (q, k, i)
-        same = np.arange(n_classes)
-        explained[:, same, same] += self._cross
-        matrix = explained.reshape(-1, n_classes)
-        diagonal, _, rank, values = scipy.linalg.lstsq(matrix, gains, cond=self._rcond)
-        left = (gains - matrix @ diagonal).reshape(n_features, n_classes)
+        table = gains.reshape(n_features, n_classes)
+        diagonal, values = _diagonal_part(self._cross, sums.pair, table, rcond=self._rcond)
+        left = table - (self._cross * diagonal - (sums.pair @ diagonal)[:, None])
         rest = scipy.linalg.cho_solve(self._factor, left).reshape(-1, n_classes, n_classes)
         alpha = rest + np.diag(diagonal)
         return Elicitation(
             alpha=alpha.reshape(len(alpha), -1),
-            singular_values=values,
-            rank=max(int(rank), 1),
+            rank=len(values),
+            largest=float(values[-1]),
+            smallest=float(values[0]),
             residual=float(np.linalg.norm(left)),
         )
 
@@ -216,6 +214,25 @@ class InfluenceRegression(Loop):
         """A digest of what the run stands on; the start's sums stand for the training rows."""
         sums = (self._prior, self._start_sums.pair, self._start_sums.single)
         return data_digest(self._kind, self._metric, self._val, self._mixture(0), None, *sums)
+
+
+def _diagonal_part(
+    cross: FloatArray, pair: FloatArray, gains: FloatArray, *, rcond: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least squares a of E on R, and the singular values of R that were kept, ascending.
+
+    R has P m rows, ``R[(q,k), i] = delta_ki cross[q,i] - pair[q,i]``, and is never built: its normal equations of m
+    unknowns are sums over q. Squaring loses nothing that counts, as singular values below rcond = 1e-3 are dropped.
+    """
+    n_classes = cross.shape[1]
+    mixed = cross.T @ pair
+    normal = np.diag((cross**2).sum(axis=0)) - mixed - mixed.T + n_classes * (pair.T @ pair)
+    right = (cross * gains).sum(axis=0) - pair.T @ gains.sum(axis=1)
+    squares, vectors = scipy.linalg.eigh(normal)
+    kept = squares > max(rcond**2 * squares[-1], 0.0)
+    kept[-1] = True
+    squares, vectors = np.maximum(squares[kept], np.finfo(np.float64).tiny), vectors[:, kept]
+    return vectors @ ((vectors.T @ right) / squares), np.sqrt(squares)
 
 
 def _mean_gram(grams: list[GramSums]) -> tuple[FloatArray, FloatArray]:
