@@ -39,7 +39,7 @@ class DecoupledSolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Equations:
-    """The equations and their solution as maps of (L, m) tables, from A_i / n, B_i / n, B_i A_i^-1, I less their sum."""
+    """The equations and their solution as maps of (L, m) tables: A_i / n, B_i / n, B_i A_i^-1, and I less their sum."""
 
     own: FloatArray
     shared: FloatArray
