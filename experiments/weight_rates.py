@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from postshift import Accuracy, ExpectedReward, FitResult, Mixture, PlugIn, Sample, pi_ew
-from postshift.core.inquiry import ConfusionMetric
+from postshift.core.psi import ConfusionMetric
 from postshift.core.weighting import weighting_named
 
 FloatArray = NDArray[np.float64]

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from postshift import Sample
+from postshift.core.looking import Standing
 from tests.paper.transcription import Rows
 
 BASES = ("hard", "overlapping", "soft")
@@ -44,6 +45,16 @@ def make_problem(
     train = _sample(rng, n_train, n_classes, **kind, noise=0.3)
     val = _sample(rng, n_val, n_classes, **kind, noise=0.0)
     return Problem(train=train, val=val, radius=radius)
+
+
+def standing_on(table) -> Standing:
+    """The start of a run that gives this table on the validation rows."""
+
+    class Tabulated:
+        def distribution(self, eta, phi):  # noqa: ARG002
+            return table
+
+    return Standing(iteration=0, last=False, newest=Tabulated(), on_val=lambda _: table)
 
 
 def rows_of(sample: Sample) -> Rows:

@@ -8,9 +8,9 @@ import pytest
 from postshift import FrankWolfe, MemoryEngine, Settings
 from postshift.core.draws import drawn_labels, even_order, shared_draws
 from postshift.core.elicitation import ProbePlan
-from postshift.core.inquiry import Standing, ValueInquiry
+from postshift.core.inquiry import ValueInquiry
 from postshift.core.weighting import weighting_named
-from tests.problems import make_problem
+from tests.problems import make_problem, standing_on
 
 
 def test_each_draw_alone_is_uniform():
@@ -49,7 +49,7 @@ def test_hard_probes_average_to_the_soft_ones_and_differ_only_where_they_moved(w
     plan = ProbePlan(radius=0.4)
     common = {"family": family, "plan": plan, "rows": None, "anchor": None}
     soft = ValueInquiry(val, kind="soft", seed=0, **common)
-    standing = Standing(iteration=0, last=False, distribution=table, vertex=None)
+    standing = standing_on(table)
     expected = np.stack([question.predictions for question in soft.questions(standing)])
     found, moved = np.zeros_like(expected), []
     n_draws = 3000

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, hamming_loss
 
-from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.core.questions import Question
 from postshift.exceptions import MetricError, SettingError, ShapeError
 from postshift.metrics import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
 from postshift.metrics import BinaryF1, MacroF1, Precision, metric_catalogue, metric_named
 

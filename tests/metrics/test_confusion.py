@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, matthews_corrcoef
 
-from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics import (
     Accuracy,

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics import GMean, GroupGMean, WorstGroup
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, fbeta_score, jaccard_score, precision_score, recall_score
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics import Accuracy, BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, recall_score
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import ShapeError, WeightError
 from postshift.metrics import BalancedAccuracy, GMean, HMean, MinRecall, QMean
 

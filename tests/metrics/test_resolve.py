@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics import (
     Accuracy,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics import Accuracy, BinaryF1, CellMetric, FBeta, LabelFunction, from_scorer
 

@@ -21,11 +21,11 @@ from postshift import (
 )
 from postshift.core.constrained import constrained_probes
 from postshift.core.elicitation import ProbePlan, elicit, probe_matrix
-from postshift.core.inquiry import ConfusionInquiry, Standing, ValueInquiry
+from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
 from postshift.core.moments import confusion_sums, hit_sums, label_sums
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.weighting import weighting_named
-from tests.problems import make_problem, problems, rows_of
+from tests.problems import make_problem, problems, rows_of, standing_on
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full"])
@@ -82,9 +82,9 @@ def test_sigma(problem, name):
 
 
 def look(inquiry, base, answer):
-    standing = Standing(iteration=0, last=False, distribution=base, vertex=None)
+    standing = standing_on(base)
     questions = inquiry.questions(standing)
-    view = inquiry.view(None, [answer(question) for question in questions], step=1.0)
+    view = inquiry.view(None, [answer(question) for question in questions], standing=standing, step=1.0)
     return inquiry.value(view), inquiry.gains(view)
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from postshift._validation import IntArray
 from postshift.core.constrained import ConstrainedProbes, constrained_probes
 from postshift.core.elicitation import ElicitedWeights, ProbePlan
-from postshift.core.inquiry import ConfusionInquiry, ConfusionMetric, Inquiry, ValueInquiry
+from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
+from postshift.core.looking import Inquiry, LocalInquiry
 from postshift.core.loop import Loop
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import inverse_prior
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind
 from postshift.core.records import FitResult, Settings
 from postshift.core.runfile import data_digest, read_run
 from postshift.core.sample import Sample
 from postshift.core.sides import check_sides, check_training_labels, checked_halves, without_evidence
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Looks, Statistics
 from postshift.core.stepsize import harmonic
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import ArchiveError, MetricError, SettingError
@@ -43,6 +46,8 @@ class FrankWolfe(Loop):
         The first iterate; by default ``argmax eta_i / prior_i`` with the training prior.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
+    looks : Looks, optional
+        Whoever holds the validation rows with their labels: then nothing is asked (kind "confusion", no halves).
     """
 
     def __init__(
@@ -55,10 +60,11 @@ class FrankWolfe(Loop):
         settings: Settings | None = None,
         start: Mixture | None = None,
         halves: tuple[IntArray, IntArray] | None = None,
+        looks: Looks | None = None,
     ) -> None:
         settings = settings or Settings()
         check_sides(train, val, start)
-        self._kind, self._metric = kind, metric
+        self._kind, self._metric, self._looks = kind, metric, looks
         self._halves = None if halves is None else checked_halves(halves, val.n_samples)
         self._labels = train.label_sums()
         check_training_labels(self._labels)
@@ -91,15 +97,11 @@ class FrankWolfe(Loop):
         if self._kind == "confusion":
             if self._metric is None:
                 raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
-            return ConfusionInquiry(
-                val,
-                self._metric,
-                linearise=settings.linearise,
-                family=family,
-                plan=plan,
-                parts=self._parts(with_second=settings.linearise == "gradient"),
-                anchor=anchor,
-            )
+            how: Any = {"linearise": settings.linearise, "family": family, "plan": plan, "anchor": anchor}
+            if self._looks is not None and self._halves is None:
+                return LocalInquiry(self._looks, self._metric, val=val, influence=False, **how)
+            parts = self._parts(with_second=settings.linearise == "gradient")
+            return ConfusionInquiry(val, self._metric, parts=parts, **how)
         if self._kind not in ("soft", "hard"):
             raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {self._kind!r} instead")
         if settings.linearise == "gradient":

@@ -25,23 +25,26 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from postshift._validation import FloatArray, check_in_range, read_only
 from postshift.core.elicitation import Elicitation, ProbePlan
-from postshift.core.inquiry import ConfusionInquiry, ConfusionMetric, Inquiry, ValueInquiry
+from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
+from postshift.core.looking import Inquiry, LocalInquiry
 from postshift.core.loop import Loop
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums, GramSums, gram_sums, influence_features, influence_sums
 from postshift.core.plugin import inverse_prior
 from postshift.core.probing import Fixed
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind
 from postshift.core.records import RunSettings
 from postshift.core.runfile import data_digest, read_run
 from postshift.core.sample import Sample
-from postshift.core.statistics import Classifier, Statistics
+from postshift.core.statistics import Classifier, Looks, Statistics
 from postshift.core.stepsize import cautious
 from postshift.core.weighting import FULL
 from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
@@ -141,6 +144,8 @@ class InfluenceRegression(Loop):
         psi, needed for kind "confusion".
     settings : InfluenceSettings
         What defines the run.
+    looks : Looks, optional
+        Whoever holds the validation rows with their labels: then nothing is asked (kind "confusion").
     """
 
     def __init__(
@@ -151,6 +156,7 @@ class InfluenceRegression(Loop):
         kind: Kind,
         metric: ConfusionMetric | None = None,
         settings: InfluenceSettings | None = None,
+        looks: Looks | None = None,
     ) -> None:
         settings = settings or InfluenceSettings()
         if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
@@ -162,7 +168,7 @@ class InfluenceRegression(Loop):
             )
         if kind not in ("confusion", "soft", "hard"):
             raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {kind!r} instead")
-        self._kind, self._metric = kind, metric
+        self._kind, self._metric, self._looks = kind, metric, looks
         finder = InfluenceFit(train, val, rcond=settings.rcond, ridge=settings.ridge)
         self._prior = finder.prior
         super().__init__(
@@ -177,17 +183,18 @@ class InfluenceRegression(Loop):
 
     def _make_inquiry(self, val: Sample, settings: InfluenceSettings) -> Inquiry:
         """Return how iterates are looked at: the fixed probes with z in place of phi."""
-        rows = Sample(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
         plan = ProbePlan(radius=settings.radius)
         if self._kind != "confusion":
+            rows = _on_features(val)
             return ValueInquiry(
                 rows, kind=self._kind, family=Fixed(), plan=plan, rows=None, anchor=None, seed=settings.random_state
             )
         if self._metric is None:
             raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
-        return ConfusionInquiry(
-            rows, self._metric, linearise="probes", family=Fixed(), plan=plan, parts=[None], anchor=None
-        )
+        how: Any = {"linearise": "probes", "family": Fixed(), "plan": plan, "anchor": None}
+        if self._looks is not None:
+            return LocalInquiry(self._looks, self._metric, val=val, influence=True, **how)
+        return ConfusionInquiry(_on_features(val), self._metric, parts=[None], **how)
 
     @classmethod
     def load(
@@ -214,6 +221,11 @@ class InfluenceRegression(Loop):
         """A digest of what the run stands on; the start's sums stand for the training rows."""
         sums = (self._prior, self._start_sums.pair, self._start_sums.single)
         return data_digest(self._kind, self._metric, self._val, self._mixture(0), None, *sums)
+
+
+def _on_features(val: Sample) -> Sample:
+    """Return the rows with the features z in place of phi."""
+    return Sample(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
 
 
 def _diagonal_part(

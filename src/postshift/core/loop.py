@@ -16,7 +16,7 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.elicitation import Elicitation
-from postshift.core.inquiry import Inquiry, Standing
+from postshift.core.looking import Inquiry, Standing
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
 from postshift.core.plugin import PlugIn, onehot
@@ -171,7 +171,8 @@ class Loop:
 
     def _step(self, state: State, answers: list[Any]) -> State:
         """Return the state after a look: the next vertex mixed in, or the end of the run."""
-        view = self._inquiry.view(state.view, answers, step=state.steps[-1] if state.steps else 1.0)
+        step = state.steps[-1] if state.steps else 1.0
+        view = self._inquiry.view(state.view, answers, standing=self._standing(), step=step)
         seen = Iteration(index=state.iteration, value=self._inquiry.value(view), n_questions=len(state.known))
         if state.iteration >= self.n_iter:
             return replace(state, view=view, trace=(*state.trace, seen), status="finished")
@@ -193,15 +194,18 @@ class Loop:
     # -- what the loop stands on ------------------------------------------------------------------------
 
     def _standing(self) -> Standing:
-        """Return h^t and its newest vertex on the validation rows."""
-        state, val = self.state, self._val
-        vertex = self._plugin(state.vertices[-1]).labels(val.eta, val.phi) if state.vertices else None
+        """Return h^t and its newest part."""
+        state = self.state
         return Standing(
             iteration=state.iteration,
             last=state.iteration >= self.n_iter,
-            distribution=self._distribution(),
-            vertex=vertex,
+            newest=self._plugin(state.vertices[-1]) if state.vertices else self._start,
+            on_val=self._on_validation,
         )
+
+    def _on_validation(self, classifier: Classifier | None) -> FloatArray:
+        """Return the table of a classifier, or of h^t, on the validation rows."""
+        return self._distribution() if classifier is None else classifier.distribution(self._val.eta, self._val.phi)
 
     def _distribution(self) -> FloatArray:
         """Return h^t on the validation rows, by the same steps whether computed at once or after loading."""

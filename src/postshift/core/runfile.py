@@ -11,9 +11,9 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.archive import read_archive, write_archive
-from postshift.core.inquiry import ConfusionMetric
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind
 from postshift.core.records import Iteration, RunSettings, State, Status
 from postshift.core.sample import Sample

@@ -15,6 +15,16 @@ class Classifier(Protocol):
         """Return a class distribution (n, m) for every row."""
 
 
+class Looks(Protocol):
+    """Whoever holds validation rows with their labels: a classifier in, confusion matrices out."""
+
+    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
+        """Return sum_n w_n column_nk 1(category_n = i) h_nj as an array (1 + K, R, m).
+
+        Column 0 is 1; the others are phi or, where ``influence``, the features z = phi (x) p of influence regression.
+        """
+
+
 class Statistics(Protocol):
     """An engine: it holds the training rows wherever they are and gives back sums over them.
 

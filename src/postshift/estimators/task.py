@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, unknown
-from postshift.core.inquiry import ConfusionMetric
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Driver, converse
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.metrics import (

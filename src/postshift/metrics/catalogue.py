@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from postshift._validation import check_count, unknown
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
 from postshift.metrics.gaps import GAPS, Penalised
 from postshift.metrics.groups import GroupGMean, WorstGroup

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, as_table
-from postshift.core.inquiry import ConfusionMetric, DifferentiableMetric
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs

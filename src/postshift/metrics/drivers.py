@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
-from postshift.core.inquiry import ConfusionMetric
 from postshift.core.moments import weighted_confusions
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind, Question
 from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning, ShapeError
 

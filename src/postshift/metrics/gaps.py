@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.confusion import maximised, ratio
 from postshift.metrics.groups import check_shape, check_sizes

@@ -7,7 +7,7 @@ from functools import partial
 from typing import get_args
 
 from postshift._validation import unknown
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
 from postshift.metrics.confusion import Accuracy, CohenKappa, MatthewsCorrelation
 from postshift.metrics.rates import Average, BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall

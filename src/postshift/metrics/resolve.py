@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.inquiry import ConfusionMetric
+from postshift.core.psi import ConfusionMetric
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     LabelFunction,

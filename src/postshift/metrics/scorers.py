@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import unknown
-from postshift.core.inquiry import ConfusionMetric
+from postshift.core.psi import ConfusionMetric
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import LabelFunction, from_labels
 from postshift.metrics.confusion import Accuracy, CohenKappa, MatthewsCorrelation, negated

@@ -8,8 +8,8 @@ from typing import Any
 
 from postshift._validation import IntArray
 from postshift.core.frank_wolfe import FrankWolfe
-from postshift.core.inquiry import ConfusionMetric
 from postshift.core.mixture import Mixture
+from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Driver, Question, converse
 from postshift.core.records import FitResult, Settings
 from postshift.core.sample import Sample

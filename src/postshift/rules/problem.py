@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_eta, check_labels, check_phi, check_rows, check_weights
-from postshift.core.inquiry import ConfusionMetric, guarded
 from postshift.core.loop import Loop
 from postshift.core.moments import weighted_confusions
 from postshift.core.plugin import onehot
+from postshift.core.psi import ConfusionMetric, guarded
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.core.sample import Sample

@@ -15,7 +15,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
 
 from postshift._validation import FloatArray
-from postshift.core.inquiry import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
