@@ -89,7 +89,7 @@ def test_names_for_what_a_user_gives(given, expected):
 
 def test_bases_come_unfitted():
     fitted = TreeBasis().fit([[0], [1]], [0, 1])
-    assert not hasattr(named_bases(fitted)["tree"], "tree_")
+    assert not hasattr(named_bases(fitted)["tree"], "splits_")
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,11 @@ from postshift.exceptions import SettingError
 from tests.estimators.data import noisy
 
 SHIFTED = "predict is the shifted argmax by design, while predict_proba stays the model's own"
-FOLDS = "repeating rows changes the folds; TunedThresholdClassifierCV is excused for the same reason"
-EXPECTED = {
-    "check_classifiers_train": SHIFTED,
-    "check_sample_weight_equivalence_on_dense_data": FOLDS,
-    "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-}
+EXPECTED = {"check_classifiers_train": SHIFTED}
 
 
 @pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.filterwarnings("ignore::postshift.exceptions.MissingClassWarning")
 @parametrize_with_checks([PostShiftClassifier(LogisticRegression())], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

@@ -11,7 +11,6 @@ import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.tree._tree import Tree
 
 from postshift import Mixture, PlugIn
 from postshift.basis import GroupBasis, TreeBasis
@@ -39,7 +38,7 @@ def module_metric(confusion):
 
 
 def read(path):
-    return load(path, trust=True, trusted=[Holder, "tests.persistence.test_files.module_metric", Tree])
+    return load(path, trust=True, trusted=[Holder, "tests.persistence.test_files.module_metric"])
 
 
 @pytest.fixture(scope="module")

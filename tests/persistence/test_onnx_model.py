@@ -111,11 +111,15 @@ def test_columns_of_the_model_are_put_in_the_places_of_all_classes():
         to_onnx(SimpleNamespace(estimator_=model, classes_=np.array(["low", "middle", "high"]), rule_=rule))
 
 
-def test_basis_without_a_graph_stays_an_input():
+def test_basis_that_is_not_there_stays_an_input():
     made, X = fitted(LogisticRegression(), bases={"leaves": TreeBasis()}, entries=(Influence("leaves"),))
-    graph = to_onnx(made, X)
-    assert [each.name for each in graph.graph.input] == ["X", "phi_leaves"]
-    assert_same(made, X, run(graph, {"X": X, "phi_leaves": made.bases_["leaves"].transform(X)}))
+    assert [each.name for each in to_onnx(made, X).graph.input] == ["X"]
+    phi = made.bases_.pop("leaves").transform(X)
+    with pytest.warns(PostshiftWarning, match=r"an input 'phi_leaves'.*bases_\['leaves'\].transform"):
+        graph = to_onnx(made, X)
+    table = Table.of(made.estimator_.predict_proba(X), bases={"leaves": phi})
+    found = run(graph, {"X": X, "phi_leaves": phi})
+    np.testing.assert_array_equal(found["label"], made.classes_[made.rule_.labels(table)])
 
 
 def test_basis_with_a_graph_is_joined_too():

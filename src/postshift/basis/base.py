@@ -63,7 +63,28 @@ class Basis(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "kept_")
         rows = self._input(X)
-        table = self._checked(rows)
+        return self._finished(self._checked(rows), rows)
+
+    def on_fit_rows(self, X: Any) -> FloatArray:
+        """Return the functions of the very rows of ``fit``, each without what was learnt from that row's own label.
+
+        Where labels choose what is near (:class:`RBFBasis`), a row is near its own class by being there; scores on such
+        functions would flatter. Other bases give what ``transform`` gives.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            The rows of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_functions)
+            Values in [0, 1]; every row sums to at least 1.
+        """
+        return np.asarray(self.transform(X))
+
+    def _finished(self, table: FloatArray, rows: Any) -> FloatArray:
+        """Return the functions that are kept, and the complement."""
         if table.shape[1] != self.n_functions_:
             raise BasisError(
                 f"there were {self.n_functions_} basis functions in fit, and now there are {table.shape[1]}"

@@ -185,9 +185,31 @@ class RBFBasis(Basis):
         check_consistent_length(points, values)
         levels, places = distinct(values, what="groups of points")
         kept, places = self._drawn(places)
-        self.points_ = points[kept]
+        self.points_, self.rows_ = points[kept], kept
         self.assignment_ = (places[:, None] == np.arange(len(levels))) / np.bincount(places)
         return self._settled(rows, [f"near {label}{level}" for level in levels], rest=True)
+
+    def on_fit_rows(self, X: Any) -> FloatArray:
+        """Return the functions of the rows of ``fit``, each row's nearness to itself left out.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            The rows of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_functions)
+            Values in [0, 1]; every row sums to at least 1.
+        """
+        rows = self._input(X)
+        table = self._checked(rows)
+        groups = np.argmax(self.assignment_, axis=1)
+        sizes = np.bincount(groups)[groups]
+        own = table[self.rows_, groups]
+        others = (own * sizes - self.clip[1]) / np.maximum(sizes - 1, 1)
+        table[self.rows_, groups] = np.clip(np.where(sizes > 1, others, self.clip[0]), *self.clip)
+        return self._finished(table, rows)
 
     def _check_settings(self) -> None:
         """Refuse settings out of range."""

@@ -2,20 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from postshift._validation import FloatArray, check_count
-from postshift.basis._columns import missing, names_of, take_columns, text_columns
+from postshift._validation import FloatArray, IntArray, check_count
+from postshift.basis._columns import missing, take_columns, text_columns
 from postshift.basis.base import Basis
+from postshift.exceptions import BasisError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Splits:
+    """A fitted tree as plain arrays, one value per node: node 0 is the root, and children come after their parents.
+
+    A row goes left where its value, in single precision, is at most the threshold, and where it is missing if
+    ``missing_left``. Thresholds are rounded down to single precision, which changes no comparison.
+    """
+
+    feature: IntArray
+    threshold: NDArray[np.float32]
+    left: IntArray  # -1 at leaves
+    right: IntArray
+    missing_left: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tree: DecisionTreeClassifier) -> Self:
+        """Return the splits of a fitted tree of scikit-learn."""
+        nodes = tree.tree_
+        return cls(
+            feature=np.array(nodes.feature, dtype=np.intp),
+            threshold=_rounded_down(nodes.threshold),
+            left=np.array(nodes.children_left, dtype=np.intp),
+            right=np.array(nodes.children_right, dtype=np.intp),
+            missing_left=np.array(nodes.missing_go_to_left, dtype=bool),
+        )
+
+    @property
+    def leaves(self) -> IntArray:
+        """The nodes without children."""
+        return np.flatnonzero(self.left < 0)
+
+    def checked(self, n_features: int) -> Self:
+        """Return itself, refused unless it is a tree over so many columns: a file may hold anything."""
+        parts = (self.feature, self.left, self.right, self.threshold, self.missing_left)
+        size = len(self.left)
+        if [(part.dtype.kind, part.shape) for part in parts] != [(kind, (size,)) for kind in "iiifb"] or (
+            not self._is_tree(n_features)
+        ):
+            raise BasisError(
+                f"the splits are no tree over {n_features} columns: they were damaged or changed after fit, fit again"
+            )
+        return self
+
+    def _is_tree(self, n_features: int) -> bool:
+        """Tell whether every node but the root has one parent, before it, and every split reads a column."""
+        inner = np.flatnonzero(self.left >= 0)
+        children, features = np.concatenate([self.left[inner], self.right[inner]]), self.feature[inner]
+        return bool(
+            np.array_equal(np.sort(children), np.arange(1, len(self.left)))
+            and (children > np.tile(inner, 2)).all()
+            and ((features >= 0) & (features < n_features)).all()
+        )
+
+    def indicators(self, table: Any) -> FloatArray:
+        """Return which leaf the rows of a table in single precision, dense or CSR, are in: a column for each."""
+        inner = np.flatnonzero(self.checked(table.shape[1]).left >= 0)
+        features, places = np.unique(self.feature[inner], return_inverse=True)
+        few = table[:, features]
+        numbers = few.toarray() if sparse.issparse(few) else few
+        reached = np.ones((len(self.left), len(numbers)), dtype=bool)
+        for node, place in zip(inner, places, strict=True):
+            column, threshold = numbers[:, place], self.threshold[node]
+            low = ~(column > threshold) if self.missing_left[node] else column <= threshold  # NaN: both are False
+            reached[self.left[node]] = reached[node] & low
+            reached[self.right[node]] = reached[node] & ~low
+        return reached[self.leaves].T.astype(np.float64, order="C")
 
 
 class TreeBasis(Basis):
@@ -33,10 +101,10 @@ class TreeBasis(Basis):
 
     Attributes
     ----------
-    tree_ : DecisionTreeClassifier
-        The tree.
-    leaves_ : ndarray of int
-        Its leaves, in the order of the functions.
+    splits_ : Splits
+        The tree, as arrays.
+    texts_ : dict of int -> list of str
+        For every column that holds no numbers, by its position: the values there were, in order.
 
     Examples
     --------
@@ -72,24 +140,31 @@ class TreeBasis(Basis):
         """
         check_count(self.max_leaf_nodes, name="max_leaf_nodes", low=2)
         rows, labels = validate_data(self, X, y, reset=True, skip_check_array=True)
-        self.encoder_ = _encoder(rows)
-        if self.encoder_ is not None:
-            self.encoder_.fit(rows)
-        numbers = self._numbers(rows)
+        self.texts_ = {place: _values(take_columns(rows, place)) for place in text_columns(rows)}
         tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state)
-        self.tree_ = tree.fit(numbers, column_or_1d(labels, warn=True), sample_weight=sample_weight)
-        self.leaves_ = np.unique(self.tree_.apply(numbers))
-        return self._settled(rows, [f"leaf {place + 1}" for place in range(len(self.leaves_))])
+        tree.fit(self._numbers(rows), column_or_1d(labels, warn=True), sample_weight=sample_weight)
+        self.splits_ = Splits.of(tree)
+        return self._settled(rows, [f"leaf {place + 1}" for place in range(tree.get_n_leaves())])
 
     def _numbers(self, rows: Any) -> Any:
-        """Return the rows as numbers."""
-        table = rows if self.encoder_ is None else self.encoder_.transform(rows)
-        return check_array(table, accept_sparse="csr", ensure_all_finite="allow-nan", estimator=self, input_name="X")
+        """Return the rows as numbers in single precision, as the tree reads them."""
+        how: dict[str, Any] = {"accept_sparse": "csr", "estimator": self, "input_name": "X"}
+        table = check_array(self._encoded(rows) if self.texts_ else rows, ensure_all_finite="allow-nan", **how)
+        finite = True if sparse.issparse(table) else "allow-nan"
+        return check_array(table, dtype=np.float32, ensure_all_finite=finite, **how)
+
+    def _encoded(self, rows: Any) -> FloatArray:
+        """Return the columns of numbers, then those of text as the places of their values; NaN where there is none."""
+        codes = [_codes(take_columns(rows, place), values) for place, values in self.texts_.items()]
+        places = [place for place in range(self.n_features_in_) if place not in self.texts_]
+        if not places:
+            return np.column_stack(codes)
+        numbers = check_array(take_columns(rows, places), dtype=np.float64, ensure_all_finite="allow-nan")
+        return np.column_stack([numbers, *codes])
 
     def _functions(self, rows: Any) -> FloatArray:
         """Return the indicators of the leaves."""
-        table: FloatArray = (self.tree_.apply(self._numbers(rows))[:, None] == self.leaves_).astype(np.float64)
-        return table
+        return self.splits_.indicators(self._numbers(rows))
 
     def __sklearn_tags__(self) -> Any:
         """Say that labels are needed, and that missing values and text are fine."""
@@ -98,29 +173,25 @@ class TreeBasis(Basis):
         return tags
 
 
-def _encoder(X: Any) -> ColumnTransformer | None:
-    """Return what makes numbers of a frame's columns, or None where all columns hold numbers already."""
-    texts = text_columns(X)
-    if not texts:
-        return None
-    ordinal = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
-    parts = [
-        ("numbers", FunctionTransformer(_as_floats), [p for p in range(len(names_of(X))) if p not in texts]),
-        ("texts", make_pipeline(FunctionTransformer(_as_texts), ordinal), texts),
-    ]
-    return ColumnTransformer(parts).set_output(transform="default")
+def _rounded_down(thresholds: Any) -> NDArray[np.float32]:
+    """Return the largest numbers in single precision that are not above."""
+    nearest = np.asarray(thresholds).astype(np.float32)
+    below = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(nearest.astype(np.float64) > thresholds, below, nearest)
 
 
-def _as_floats(X: Any) -> Any:
-    """Return columns of numbers as floats, NaN where they are missing."""
-    return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+def _values(column: Any) -> list[str]:
+    """Return the texts of a column, each once, in order."""
+    return sorted({text for text in _texts(column) if text is not None})
 
 
-def _as_texts(X: Any) -> NDArray[np.object_]:
-    """Return columns as text, NaN where they are missing: the encoder sorts values of one kind only."""
-    columns = []
-    for place in range(len(names_of(X))):
-        flat = np.asarray(take_columns(X, place))
-        absent = missing(flat)
-        columns.append([np.nan if gone else str(value) for value, gone in zip(flat, absent, strict=True)])
-    return np.array(columns, dtype=object).T
+def _codes(column: Any, values: list[str]) -> FloatArray:
+    """Return the places of a column's texts among these values, NaN for others."""
+    places: dict[str | None, float] = {value: float(place) for place, value in enumerate(values)}
+    return np.array([places.get(text, np.nan) for text in _texts(column)])
+
+
+def _texts(column: Any) -> list[str | None]:
+    """Return a column as text, None where it is missing."""
+    flat = np.asarray(column)
+    return [None if gone else str(value) for value, gone in zip(flat, missing(flat), strict=True)]

@@ -192,6 +192,7 @@ class UnionBasis(Basis):
         tags.no_validation = True
         tags.input_tags.sparse = all(each.sparse for each in inputs)
         tags.input_tags.allow_nan = all(each.allow_nan for each in inputs)
+        tags.target_tags.required = any(get_tags(basis).target_tags.required for basis in self._named().values())
         return tags
 
 

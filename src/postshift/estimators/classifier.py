@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import _safe_indexing, assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -21,45 +21,29 @@ from sklearn.utils.validation import (
 )
 
 from postshift._validation import FloatArray, IntArray
-from postshift.basis import named_bases
+from postshift.estimators.bases import Rows, fitted_bases
 from postshift.estimators.model import Split, eta_of, fitted_clone, is_frozen, make_splits, out_of_fold_eta, positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from postshift.estimators.routing import Routed, honours_groups, routed, router_of
+from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
-from postshift.estimators.task import goal_of, value_of
+from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.metrics import PredictionFunction
 from postshift.rules.problem import Table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Rows:
-    """Rows with all that was given of them; ``codes`` are positions among the classes."""
-
-    X: Any
-    y: Any = None
-    codes: IntArray | None = None
-    weights: Any = None
-    eta: FloatArray | None = None
-
-    def take(self, rows: IntArray, eta: FloatArray) -> _Rows:
-        """Return these rows, with their probabilities."""
-        return _Rows(
-            X=_safe_indexing(self.X, rows),
-            y=_safe_indexing(self.y, rows),
-            codes=None if self.codes is None else self.codes[rows],
-            weights=None if self.weights is None else np.asarray(self.weights)[rows],
-            eta=eta,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class _Gathered:
-    """What the rule is fitted to: the rows of each side, and what belongs to the validation rows."""
+    """What the rule is fitted to: the rows of each side, and what belongs to the validation rows.
 
-    train: _Rows | None
-    val: _Rows
+    ``labelled`` are rows whose labels a basis may be fitted to: none of them is a validation row.
+    """
+
+    train: Rows | None
+    val: Rows
     metadata: Mapping[str, Any] = field(default_factory=dict)
     fold_groups: Any = None
+    labelled: Rows | None = None
 
 
 def _estimator_has(method: str) -> Any:
@@ -119,7 +103,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         The choice and why, conditioning, warnings.
     score_, base_score_ : float
         The metric of the result and of the model as it is, on validation rows not used for the fit (where only
-        values are told: on all of them). Greater is better: costs have a minus.
+        values are told: on all of them). Greater is better: costs have a minus. Recalls are shrunk by one row to their
+        mean, as rows of rare classes are few.
     fallback_ : bool
         Whether the model is left as it is because nothing beat it.
     n_queries_ : int
@@ -198,13 +183,16 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         PostShiftClassifier
             Itself.
         """
+        self._begin()
         with recorded() as caught:
-            given = routed(self, params, sample_weight)
+            given = routed(self, params, sample_weight, has_val=X_val is not None)
             train = self._training_rows(X, y, sample_weight)
             val = self._validation_rows(X_val, y_val, sample_weight_val)
-            goal = goal_of(self.metric, classes=self.classes_, metadata=given.metric)
+            self.groups_ = known_groups(self.metric, given.metric)
+            goal = goal_of(self.metric, classes=self.classes_, groups=self.groups_, metadata=given.metric)
             with Progress(self, n_stages=2) as progress:
                 gathered = self._gathered(train, val, given, progress)
+                _check_rows_are_known(goal, gathered, train, val)
                 train_table, val_table = self._tables(train, gathered)
                 self._learn(
                     goal,
@@ -217,7 +205,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                 )
         return self
 
-    def _training_rows(self, X: Any, y: Any, weights: Any) -> _Rows:
+    def _training_rows(self, X: Any, y: Any, weights: Any) -> Rows:
         """Check the training rows and learn the classes and the features."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -230,9 +218,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
         if len(self.classes_) < 2:
             raise LabelError(f"there must be two classes or more. Got one class only: {self.classes_.tolist()}")
-        return _Rows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
+        return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
 
-    def _validation_rows(self, X: Any, y: Any, weights: Any) -> _Rows | None:
+    def _validation_rows(self, X: Any, y: Any, weights: Any) -> Rows | None:
         """Check the validation rows, if there are."""
         if X is None:
             if y is not None or weights is not None:
@@ -241,34 +229,36 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         X, y, weights = indexable(X, y, weights)
         validate_data(self, X, reset=False, skip_check_array=True)
         if y is None:
-            return _Rows(X=X, weights=weights)
+            return Rows(X=X, weights=weights)
         y = column_or_1d(y, warn=True)
-        return _Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
+        return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
 
-    def _gathered(self, train: _Rows, val: _Rows | None, given: Routed, progress: Progress) -> _Gathered:
+    def _gathered(self, train: Rows, val: Rows | None, given: Routed, progress: Progress) -> _Gathered:
         """Return the rows with the probabilities of the model, which is fitted unless it is frozen."""
         if is_frozen(self.estimator):
             self.estimator_ = self.estimator
             scored = self._scored(train)
-            sides = (None, scored) if val is None else (scored, self._scored(val))
-            return _Gathered(train=sides[0], val=sides[1], metadata=given.metric)
+            if val is not None:
+                return _Gathered(train=scored, val=self._scored(val), metadata=given.metric, labelled=train)
+            return _Gathered(train=None, val=scored, metadata=given.metric, fold_groups=given.splitter.get("groups"))
         splits = make_splits(self.cv, train.X, train.y, seed=seed_of(self.random_state), params=given.splitter)
         if not self.refit and len(splits) > 1:
             raise SettingError(f"refit=False is for a hold-out (cv=0.2); cv={self.cv!r} makes {len(splits)} folds")
         rows, held_out = self._fit_model(train, splits, given.model, progress)
         if val is not None:
-            return _Gathered(train=held_out, val=self._scored(val), metadata=given.metric)
-        groups = given.splitter.get("groups") if honours_groups(self.cv) else None
+            return _Gathered(train=held_out, val=self._scored(val), metadata=given.metric, labelled=train)
+        groups = given.splitter.get("groups")
         return _Gathered(
             train=None,
             val=held_out,
             metadata=_check_method_params(train.X, given.metric, indices=rows),
             fold_groups=None if groups is None else np.asarray(groups)[rows],
+            labelled=train.take(splits[0][0]) if len(splits) == 1 else None,
         )
 
     def _fit_model(
-        self, train: _Rows, splits: list[Split], params: Mapping[str, Any], progress: Progress
-    ) -> tuple[IntArray, _Rows]:
+        self, train: Rows, splits: list[Split], params: Mapping[str, Any], progress: Progress
+    ) -> tuple[IntArray, Rows]:
         """Fit the model, and return which rows were left out by the splits, and these rows."""
         with progress.stage("fitting the model", len(splits) + 1) as step:
             rows, eta = out_of_fold_eta(
@@ -291,32 +281,19 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             )
         return rows, train.take(rows, eta)
 
-    def _scored(self, rows: _Rows) -> _Rows:
+    def _scored(self, rows: Rows) -> Rows:
         """Return rows with the fitted model's probabilities."""
         return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
 
-    def _tables(self, given: _Rows, gathered: _Gathered) -> tuple[Table | None, Table]:
+    def _tables(self, given: Rows, gathered: _Gathered) -> tuple[Table | None, Table]:
         """Fit the bases and return both sides as tables."""
-        self.bases_: dict[str, Any] = {}
-        for name, basis in named_bases(self.basis).items():
-            rows = gathered.val if getattr(basis, "fitted_on", "train") == "val" else given
-            self._add_basis(name, basis, rows)
-        sides = [
-            None
-            if part is None
-            else Table.of(part.eta, bases=self._phi(part.X, self.bases_), labels=part.codes, weights=part.weights)
-            for part in (gathered.train, gathered.val)
-        ]
-        assert sides[1] is not None  # noqa: S101
-        return sides[0], sides[1]
-
-    def _add_basis(self, name: str, basis: Any, rows: _Rows) -> None:
-        """Fit a basis; the one that nobody asked for is left out where the rows are none for it (texts, images)."""
-        try:
-            self.bases_[name] = clone(basis).fit(rows.X, rows.y)
-        except (TypeError, ValueError):
-            if self.basis not in (None, "auto"):
-                raise
+        self.bases_, phi = fitted_bases(self.basis, given=given, labelled=gathered.labelled, val=gathered.val)
+        val, train = gathered.val, gathered.train
+        val_table = Table.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
+        if train is None:
+            return None, val_table
+        phi = self._phi(train.X, self.bases_)
+        return Table.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
 
     def _phi(self, X: Any, bases: Mapping[str, Any]) -> dict[str, FloatArray]:
         """Return the functions of some bases."""
@@ -340,16 +317,17 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return self.rule_.distribution(self._table(X))
 
     def example_weights(self, X: Any) -> FloatArray:
-        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) eta_i(x)`` is the label."""
+        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         return effective_weights(self.rule_, self._table(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
         """Return the metric (not the accuracy, unless it is the metric) of the labels, greater being better."""
         codes = positions(column_or_1d(y), np.asarray(self.classes_), name="y")
         table = self._table(X, labels=codes, weights=sample_weight)
-        goal = goal_of(self.metric, classes=self.classes_, metadata=params)
-        labels = self.rule_.labels(table)
-        return value_of(goal, labels=labels, val=table, classes=self.classes_, metadata=params)
+        metadata = routed_to_score(self, params)
+        known_groups(self.metric, metadata)
+        how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
+        return value_of(goal_of(self.metric, **how), labels=self.rule_.labels(table), val=table, **how)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets what of ``fit(..., **params)``."""
@@ -372,10 +350,21 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
 
 def _check_target(y: Any) -> None:
     """Refuse what is not one label per row."""
+    if np.asarray(y).dtype.kind == "f":
+        assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind not in ("binary", "multiclass"):
         raise LabelError(
             f"y must hold one label per row. Got a target of type {kind!r}: multilabel and multioutput targets are out "
             "of scope; fit one PostShiftClassifier for each"
+        )
+
+
+def _check_rows_are_known(goal: Any, gathered: _Gathered, train: Rows, val: Rows | None) -> None:
+    """Refuse a metric that keeps its labels where it would be shown other rows than it has labels of."""
+    if isinstance(goal, PredictionFunction) and val is None and len(gathered.val.y) != len(train.y):
+        raise SettingError(
+            f"metric {goal.name!r} would be shown {len(gathered.val.y)} of the {len(train.y)} rows, and cannot know "
+            "which: give X_val, the rows it has labels of"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
-from postshift._validation import FloatArray, IntArray, check_eta
-from postshift.exceptions import InputError, LabelError
+from postshift._validation import FloatArray, IntArray, check_count, check_eta, check_in_range
+from postshift.exceptions import InputError, LabelError, SettingError
 
 Split = tuple[IntArray, IntArray]
+N_FOLDS = 5
 
 
 def is_frozen(estimator: Any) -> bool:
@@ -44,19 +46,19 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
     return table
 
 
-def positions(labels: Any, classes: Any, *, name: str) -> IntArray:
+def positions(labels: Any, classes: Any, *, name: str, what: str = "classes of the model") -> IntArray:
     """Return the position among ``classes`` of every label; one that is not there is an error."""
     values, order = np.asarray(labels), np.argsort(classes, kind="stable")
     try:
         place = np.minimum(np.searchsorted(classes, values, sorter=order), len(classes) - 1)
     except TypeError as error:
-        raise LabelError(f"{name} must be of the same kind as the classes {_few(classes)}: {error}") from error
+        raise LabelError(f"{name} must be of the same kind as the {what} ({_few(classes)}): {error}") from error
     codes = order[place]
     strange = classes[codes] != values
     if strange.any():
         raise LabelError(
-            f"{name} has {int(strange.sum())} values that are none of the {len(classes)} classes of the model "
-            f"({_few(classes)}), e.g. {values[strange][0]!r}: drop these rows, or fit the model to rows of them too"
+            f"{name} has {int(strange.sum())} values that are none of the {len(classes)} {what} "
+            f"({_few(classes)}), e.g. {values[strange][0]!r}: drop these rows, or fit to rows of them too"
         )
     return np.asarray(codes, dtype=np.intp)
 
@@ -67,14 +69,20 @@ def make_splits(cv: Any, X: Any, y: Any, *, seed: int, params: Mapping[str, Any]
     A number between 0 and 1 is one stratified hold-out; None and whole numbers are stratified folds, fewer where the
     rarest class has fewer rows; anything else is a scikit-learn splitter or an iterable of splits.
     """
-    if isinstance(cv, float):
-        return list(StratifiedShuffleSplit(n_splits=1, test_size=cv, random_state=seed).split(X, y))
-    if cv is None or isinstance(cv, int | np.integer):
+    if isinstance(cv, Real) and not isinstance(cv, Integral):
+        check_in_range(cv, name="cv", low=0, high=1, open_low=True, open_high=True)
+        return list(StratifiedShuffleSplit(n_splits=1, test_size=float(cv), random_state=seed).split(X, y))
+    if cv is None or isinstance(cv, Integral):
+        wanted = N_FOLDS if cv is None else check_count(cv, name="cv", low=2)
         rarest = int(np.unique(y, return_counts=True)[1].min())
-        cv = StratifiedKFold(max(2, min(5 if cv is None else int(cv), rarest)), shuffle=True, random_state=seed)
+        cv = StratifiedKFold(max(2, min(wanted, rarest)), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # its rows get 0 in one fold
-        return list(check_cv(cv, y, classifier=True).split(X, y, **params))
+        found = check_cv(cv, y, classifier=True).split(X, y, **params)
+        splits = [(_row_numbers(kept), _row_numbers(left)) for kept, left in found]
+    if not splits:
+        raise SettingError(f"cv={cv!r} makes no split: a generator can be used up once; give a list or a splitter")
+    return splits
 
 
 def out_of_fold_eta(
@@ -88,15 +96,26 @@ def out_of_fold_eta(
     n_jobs: int | None,
     step: Callable[[str], None],
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows that were left out, split after split, and the probabilities of models not fitted to them."""
+    """Return the rows that were left out, in their order, and the probabilities of models not fitted to them.
+
+    A row that several splits leave out gets the average.
+    """
     parts = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_held_out_eta)(estimator, X, y, split, classes=classes, params=params) for split in splits
     )
-    found = []
-    for number, part in enumerate(parts, start=1):
+    sums, counts = np.zeros((len(y), len(classes))), np.zeros(len(y))
+    for number, ((_, left), eta) in enumerate(zip(splits, parts, strict=True), start=1):
         step(f"fold {number}")
-        found.append(part)
-    return np.concatenate([left for _, left in splits]), np.concatenate(found)
+        sums[left] += eta
+        counts[left] += 1
+    rows = np.flatnonzero(counts)
+    return rows, sums[rows] / counts[rows, None]
+
+
+def _row_numbers(rows: Any) -> IntArray:
+    """Return rows as numbers, whether given as such or as a mask."""
+    found = np.asarray(rows)
+    return np.flatnonzero(found) if found.dtype == bool else found
 
 
 def _held_out_eta(

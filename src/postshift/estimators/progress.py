@@ -8,10 +8,14 @@ from typing import Any, Self
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    WRAPPED = 1  # frames that the decorator adds between a caller and fit
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing to support."""
+
+    WRAPPED = 0
 
     def with_callbacks(method: Any) -> Any:
         """Return the method as it is."""
@@ -20,7 +24,7 @@ except ImportError:  # scikit-learn before 1.9
 
 Step = Callable[[str], None]
 
-__all__ = ["CallbackSupportMixin", "Progress", "Step", "with_callbacks"]
+__all__ = ["WRAPPED", "CallbackSupportMixin", "Progress", "Step", "with_callbacks"]
 
 
 class Progress:

@@ -2,6 +2,7 @@
 
 With scikit-learn's metadata routing enabled, requests decide. Without it, names do: what the metric reads goes to the
 metric, ``groups`` to the metric over groups and to a splitter that honours groups, everything else to the model's fit.
+Where both read groups and there is a validation sample, ``groups_val`` are those of its rows.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from postshift.exceptions import SettingError
 from postshift.metrics.metadata import GROUPS, metadata_names
 
 WEIGHT = "sample_weight"
+OF_VAL = "groups_val"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +51,21 @@ def router_of(owner: Any) -> MetadataRouter:
     )
 
 
-def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any) -> Routed:
+def routed_to_score(owner: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the metric gets of ``score(..., **params)``."""
+    if get_config()["enable_metadata_routing"]:
+        found: Mapping[str, Any] = process_routing(owner, "score", **params).metric_of_score.score
+        return found
+    return params
+
+
+def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any, *, has_val: bool) -> Routed:
     """Return who gets what; weights are for the model's fit, where it takes them."""
     weights = {} if sample_weight is None else {WEIGHT: sample_weight}
     if get_config()["enable_metadata_routing"]:
         found = process_routing(owner, "fit", **params, **weights)
-        return Routed(model=found.estimator.fit, metric=found.metric.score, splitter=found.splitter.split)
+        metric = {name: value for name, value in found.metric.score.items() if name != WEIGHT}  # the rows have theirs
+        return Routed(model=found.estimator.fit, metric=metric, splitter=found.splitter.split)
     if weights and not has_fit_parameter(owner.estimator, WEIGHT):
         warnings.warn(
             f"{type(owner.estimator).__name__} takes no sample_weight in fit: the weights count for the rule only",
@@ -62,16 +73,23 @@ def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any) -> Routed:
             stacklevel=3,
         )
         weights = {}
-    given = _by_name(owner, params)
+    given = _by_name(owner, params, has_val=has_val)
     return Routed(model={**given.model, **weights}, metric=given.metric, splitter=given.splitter)
 
 
-def _by_name(owner: Any, params: Mapping[str, Any]) -> Routed:
+def _by_name(owner: Any, params: Mapping[str, Any], *, has_val: bool) -> Routed:
     """Return who gets what, by names alone."""
     wanted = metadata_names(owner.metric)
     metric = {name: value for name, value in params.items() if name in wanted}
     splitter = {GROUPS: params[GROUPS]} if GROUPS in params and honours_groups(owner.cv) else {}
-    rest = {name: value for name, value in params.items() if name not in wanted}
+    if GROUPS in wanted and OF_VAL in params:
+        metric[GROUPS] = params[OF_VAL]
+    elif GROUPS in metric and splitter and has_val:
+        raise SettingError(
+            f"metric {owner.metric!r} and cv {owner.cv!r} both read groups, of validation and of training rows: "
+            f"pass groups=... for the training rows and {OF_VAL}=... for the validation rows"
+        )
+    rest = {name: value for name, value in params.items() if name not in {*wanted, OF_VAL}}
     if GROUPS in rest and not has_fit_parameter(owner.estimator, GROUPS):
         rest.pop(GROUPS)
         if not splitter:

@@ -13,7 +13,7 @@ from postshift._validation import FloatArray, check_eta
 from postshift.estimators.model import positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.shifts import Shifts, effective_weights, recorded
-from postshift.estimators.task import goal_of, value_of
+from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
 from postshift.rules.problem import Table
 
@@ -55,7 +55,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         The choice and why, conditioning, warnings.
     score_, base_score_ : float
         The metric of the result and of the model as it is, on validation rows not used for the fit (where only
-        values are told: on all of them). Greater is better: costs have a minus.
+        values are told: on all of them). Greater is better: costs have a minus. Recalls are shrunk by one row to their
+        mean, as rows of rare classes are few.
     fallback_ : bool
         Whether the model is left as it is because nothing beat it.
     n_queries_ : int
@@ -131,6 +132,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         PostShifter
             Itself.
         """
+        self._begin()
         with recorded() as caught:
             n_classes = check_eta(eta_val, name="eta_val").shape[1]
             self.classes_ = _check_classes(self.classes, n_classes)
@@ -140,9 +142,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 train = self._table(eta_train, phi_train, labels=y_train, weights=sample_weight_train, name="train")
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
+            self.groups_ = known_groups(self.metric, metadata)
             with Progress(self, n_stages=1) as progress:
                 self._learn(
-                    goal_of(self.metric, classes=self.classes_, metadata=metadata),
+                    goal_of(self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata),
                     train=train,
                     val=val,
                     metadata=metadata,
@@ -162,15 +165,16 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return self.rule_.distribution(self._new_table(eta, phi))
 
     def example_weights(self, eta: Any, phi: Any = None) -> FloatArray:
-        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) eta_i(x)`` is the label."""
+        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         return effective_weights(self.rule_, self._new_table(eta, phi))
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
         """Return the metric of the labels of these rows, greater being better."""
         table = self._new_table(eta, phi, labels=y, weights=sample_weight)
         labels = self.rule_.labels(table)
-        goal = goal_of(self.metric, classes=self.classes_, metadata=metadata)
-        return value_of(goal, labels=labels, val=table, classes=self.classes_, metadata=metadata)
+        known_groups(self.metric, metadata)
+        how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
+        return value_of(goal_of(self.metric, **how), labels=labels, val=table, **how)
 
     def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Table:
         """Return a table of user input, the errors naming the argument."""

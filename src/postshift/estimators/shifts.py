@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from postshift._validation import FloatArray
+from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
-from postshift.estimators.progress import Progress
+from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
 from postshift.estimators.task import Goal, make_task
-from postshift.exceptions import SmallValidationWarning
+from postshift.exceptions import SettingError, SmallValidationWarning
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
@@ -33,6 +33,7 @@ class Shifts:
     budget: int | None
     random_state: Any
     classes_: Any
+    groups_: Any
     rule_: AveragedRule
     diagnostics_: Diagnostics
 
@@ -43,7 +44,7 @@ class Shifts:
 
     @property
     def coef_(self) -> FloatArray:
-        """Coefficients of the leading rule, averaged over its plug-ins: (L, m) where they are per class, else (L, P)."""
+        """Coefficients of the leading rule, averaged over its plug-ins: (L, m) if they are per class, else (L, P)."""
         mixture = self.mixture_
         return np.asarray(sum(share * m.alpha for share, m in zip(mixture.shares, mixture.members, strict=True)))
 
@@ -51,6 +52,14 @@ class Shifts:
     def _leading(self) -> FittedRule:
         """The rule of the largest weight."""
         return self.rule_.rules[int(np.argmax(self.rule_.weights))]
+
+    def _begin(self) -> None:
+        """Forget an earlier fit: one that fails must not leave its rule behind."""
+        self.__dict__.pop("rule_", None)
+        if not isinstance(self.method, str):
+            raise SettingError(f"method must be the name of one. Got {self.method!r} instead")
+        if self.budget is not None:
+            check_count(self.budget, name="budget", low=1)
 
     def _learn(
         self,
@@ -61,10 +70,10 @@ class Shifts:
         metadata: Mapping[str, Any],
         fold_groups: Any,
         progress: Progress,
-        caught: list[warnings.WarningMessage],
+        caught: list[str],
     ) -> None:
         """Fit the rule and set the attributes that tell of it."""
-        task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata)
+        task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
         with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
             chosen, n_queries = task.solve(self.method, **how, fold_groups=fold_groups, step=step)
@@ -76,14 +85,14 @@ class Shifts:
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,
             conditioning=conditioning(chosen.rule),
-            warnings=_texts(caught),
+            warnings=tuple(dict.fromkeys(caught)),
             n_train=0 if train is None else train.n_rows,
             n_val=val.n_rows,
         )
 
 
 def effective_weights(rule: AveragedRule, table: Table) -> FloatArray:
-    """Return W (n, m) with mean 1 in each row such that ``argmax W eta`` is the rule's label."""
+    """Return W (n, m) with mean 1 in each row such that ``argmax W max(eta, 1e-6)`` is the rule's label."""
     raised = rule.scores(table) / np.maximum(table.eta, FLOOR)
     return np.asarray(raised / raised.mean(axis=1, keepdims=True))
 
@@ -96,22 +105,19 @@ def seed_of(random_state: Any) -> int:
 
 
 @contextmanager
-def recorded() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect the warnings of a fit, and pass them on at its end, as the user's filters want them."""
-    caught: list[warnings.WarningMessage] = []
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield caught
-    finally:
-        for one in caught:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, source=one.source)
+def recorded() -> Iterator[list[str]]:
+    """Note the texts of the warnings that the user's filters let pass, and let them pass."""
+    texts: list[str] = []
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
 
+        def note(message: Any, category: Any, *where: Any) -> None:
+            if not issubclass(category, DeprecationWarning | FutureWarning):  # these are for authors of packages
+                texts.append(str(message))
+            shown(message, category, *where)
 
-def _texts(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Return what was warned of, each once, without what concerns the authors of packages only."""
-    ours = [str(one.message) for one in caught if not issubclass(one.category, DeprecationWarning | FutureWarning)]
-    return tuple(dict.fromkeys(ours))
+        warnings.showwarning = note  # type: ignore[assignment]
+        yield texts
 
 
 def _warn_of_few_rows(chosen: Chosen, n_rows: int) -> None:
@@ -124,5 +130,5 @@ def _warn_of_few_rows(chosen: Chosen, n_rows: int) -> None:
         f"(two standard errors of a difference; found {record.score:.3f}, the model has {record.base_score:.3f}). "
         "Give more rows, or trust only larger gains",
         SmallValidationWarning,
-        stacklevel=4,
+        stacklevel=4 + WRAPPED,
     )

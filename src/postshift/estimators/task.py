@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import column_or_1d
 
 from postshift._validation import FloatArray, IntArray, unknown
 from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Driver, converse
-from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.estimators.model import positions
+from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
 from postshift.metrics import (
     CellMetric,
     LabelDriver,
@@ -20,7 +22,7 @@ from postshift.metrics import (
     PredictionFunction,
     resolve_metric,
 )
-from postshift.metrics.metadata import with_metadata
+from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.conversation import Interview, without_questions
 from postshift.rules.menu import menu, rule_named, rule_names
@@ -29,6 +31,7 @@ from postshift.rules.simple import Base
 
 Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
+_CONSTANTS_TRIED = 5
 _AUTOMATIC = {"auto": "average", "best": "best"}
 
 
@@ -53,7 +56,7 @@ class Task:
         if self.driver is None:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
             return without_questions(fit), 0
-        interview = Interview(lambda: choice.fit(self.problem), budget=budget)
+        interview = Interview(lambda: choice.fit(self.problem, fold_groups=fold_groups), budget=budget)
         converse(interview, self.driver, on_answer=lambda question, _: step(question.text))
         return interview.result(), interview.n_questions
 
@@ -64,9 +67,15 @@ class Task:
             return choice.bound(self.problem)
         return len(choice.entries or menu(self.problem)) * (2 if choice.how == "best" else 1)
 
+    @property
+    def _can_be_cut(self) -> bool:
+        """Whether folds can be asked about: a function of labels may need every class."""
+        labels = self.problem.val.labels
+        return self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
+
     def _choice(self, method: str, *, budget: int | None, seed: int) -> Choice:
         """Return the choice that a method's name stands for."""
-        folds = _QUERY_FOLDS if self.problem.takes_subsets and budget is None else 0
+        folds = _QUERY_FOLDS if budget is None and self._can_be_cut else 0
         if method in _AUTOMATIC:
             how: Any = _AUTOMATIC[method]
             return Choice(how=how, query_folds=folds, budget=budget, random_state=seed)
@@ -78,13 +87,32 @@ class Task:
         return Choice(how="only", entries=entries, query_folds=0, budget=budget, random_state=seed)
 
 
-def goal_of(metric: Any, *, classes: Any, metadata: Mapping[str, Any]) -> Goal:
-    """Return the metric as the library reads it, greater being better."""
-    n_groups = len(np.unique(metadata["groups"])) if "groups" in metadata else None
+def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
+    """Return the distinct groups, sorted, where the metric is over groups; what nobody reads is an error."""
+    names = metadata_names(metric)
+    for name in metadata:
+        if name not in names:
+            hint = {"sample_weight": "; did you mean 'sample_weight_val'?"}.get(name, "")
+            found = f"it reads {sorted(names)}" if names else "it reads nothing but labels and weights"
+            raise SettingError(f"metric {metric!r} does not read {name!r}: {found}{hint}")
+    if GROUPS not in metadata:
+        return None
+    values = column_or_1d(metadata[GROUPS])
+    try:
+        return np.unique(values)
+    except TypeError as error:
+        raise SettingError(f"groups must be of one kind, all strings or all numbers, none missing: {error}") from error
+
+
+def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any]) -> Goal:
+    """Return the metric as the library reads it, greater being better; ``groups`` are all there may be."""
+    n_groups = None if groups is None else len(groups)
     return with_metadata(resolve_metric(metric, classes=classes, n_groups=n_groups), metadata)
 
 
-def make_task(goal: Goal, *, train: Table | None, val: Table, classes: Any, metadata: Mapping[str, Any]) -> Task:
+def make_task(
+    goal: Goal, *, train: Table | None, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows."""
     for name, values in metadata.items():
         if np.shape(values)[:1] != (val.n_rows,):
@@ -104,25 +132,39 @@ def make_task(goal: Goal, *, train: Table | None, val: Table, classes: Any, meta
         goal = _of_cells(goal, val, classes)
     if isinstance(goal, LabelFunction):
         return _label_task(goal, train=train, val=val, classes=classes, metadata=metadata)
-    return Task(problem=Problem.labelled(train, val, goal, groups=_group_codes(goal, metadata)))
+    codes = _group_codes(goal, groups, metadata)
+    return Task(problem=Problem.labelled(train, val, goal, groups=codes))
 
 
-def value_of(goal: Goal, *, labels: IntArray, val: Table, classes: Any, metadata: Mapping[str, Any]) -> float:
-    """Return the metric of labels on rows with labels."""
-    task = make_task(goal, train=None, val=val, classes=classes, metadata=metadata)
-    asked = task.problem.label_values([labels])
-    if task.driver is None:
-        return without_questions(asked)[0]
-    (question,) = next(asked)
-    return float(task.driver.answer(question))
+def value_of(
+    goal: Goal, *, labels: IntArray, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+) -> float:
+    """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
+    if isinstance(goal, PredictionFunction):
+        raise MetricError(
+            f"metric {goal.name!r} knows the labels of the validation rows only, and keeps them to itself: score other "
+            "rows with a metric that takes their labels"
+        )
+    function = goal.function if isinstance(goal, CellMetric) else goal
+    if isinstance(function, LabelFunction):
+        assert val.labels is not None  # noqa: S101
+        given = val.weights if function.takes_weights else None
+        return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
+    codes = _group_codes(function, groups, metadata)
+    return without_questions(Problem.labelled(None, val, function, groups=codes).label_values([labels]))[0]
 
 
 def _of_cells(metric: CellMetric, val: Table, classes: Any) -> CellMetric | LabelFunction:
     """Return the metric for so many rows; or the function itself, where it reads more than weights of cells."""
     weights: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
     scaled = replace(metric, total=float(weights.sum()))
-    true, predicted = classes[val.labels], classes[np.argmax(val.eta, axis=1)]
-    return scaled if scaled.agrees(true, predicted, weights) else metric.function
+    rng, n_classes = np.random.default_rng(0), val.n_classes
+    tried = [np.argmax(val.eta, axis=1), np.argmax(val.eta / val.eta.mean(axis=0), axis=1)]
+    tried += [rng.integers(n_classes, size=val.n_rows) for _ in range(3)]
+    tried += [np.full(val.n_rows, label) for label in range(min(n_classes, _CONSTANTS_TRIED))]
+    uneven = weights * rng.uniform(0.5, 1.5, size=val.n_rows)
+    same = all(scaled.agrees(classes[val.labels], classes[each], w) for each in tried for w in (weights, uneven))
+    return scaled if same else metric.function
 
 
 def _label_task(
@@ -134,10 +176,10 @@ def _label_task(
     return Task(problem=problem, driver=driver)
 
 
-def _group_codes(goal: ConfusionMetric, metadata: Mapping[str, Any]) -> IntArray | None:
-    """Return the groups of the rows as numbers, for a metric over groups."""
-    if not hasattr(goal, "n_groups") and not hasattr(goal, "n_categories"):
+def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]) -> IntArray | None:
+    """Return the groups of the rows as positions among all groups, for a metric over groups."""
+    if not hasattr(goal, "n_categories"):
         return None
-    if "groups" not in metadata:
+    if GROUPS not in metadata or groups is None:
         raise SettingError(f"metric {goal.name!r} is over groups: pass groups=..., one value for each validation row")
-    return np.asarray(np.unique(metadata["groups"], return_inverse=True)[1])
+    return positions(column_or_1d(metadata[GROUPS]), groups, name=GROUPS, what="groups of the fit")

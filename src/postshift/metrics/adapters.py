@@ -16,13 +16,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.exceptions import MetricError, SettingError
+from postshift.exceptions import MetricError, PostshiftError, SettingError
 
+T = TypeVar("T")
 _WEIGHT = "sample_weight"
 _WEIGHTINGS = ("diagonal", "columns", "full")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -51,10 +52,14 @@ class ConfusionFunction:
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the function of each matrix."""
         if self.stacked:
-            return np.asarray(self.function(confusion), dtype=np.float64)
+            return mapped(lambda: np.asarray(self.function(confusion), dtype=np.float64), self.name)
         lead = confusion.shape[:-2]
-        found = [number(self.function(confusion[place]), name=self.name) for place in np.ndindex(lead)]
+        found = [self._of_one(confusion[place]) for place in np.ndindex(lead)]
         return np.array(found, dtype=np.float64).reshape(lead)
+
+    def _of_one(self, confusion: FloatArray) -> float:
+        """Return the function of one matrix."""
+        return mapped(lambda: number(self.function(confusion), name=self.name), self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +163,7 @@ def from_confusion(
         raise SettingError(f"weighting must be one of {_WEIGHTINGS}. Got {weighting!r} instead")
     return ConfusionFunction(
         function=_checked(function),
-        name=_called(function, name),
+        name=called(function, name),
         weighting=weighting,
         stacked=stacked,
         greater_is_better=greater_is_better,
@@ -207,10 +212,10 @@ def from_labels(
     open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     strange = [each for each in names if each not in parameters and not open_ended]
     if strange:
-        raise SettingError(f"metric {_called(function, name)!r} takes no argument {strange[0]!r}, named in metadata")
+        raise SettingError(f"metric {called(function, name)!r} takes no argument {strange[0]!r}, named in metadata")
     return LabelFunction(
         function=function,
-        name=_called(function, name),
+        name=called(function, name),
         greater_is_better=greater_is_better,
         metadata=names,
         takes_weights=_WEIGHT in parameters,
@@ -251,10 +256,20 @@ def from_predictions(
     return PredictionFunction(
         function=_checked(function),
         soft=soft,
-        name=_called(function, name),
+        name=called(function, name),
         greater_is_better=greater_is_better,
         scale=_width(scale),
     )
+
+
+def mapped(call: Callable[[], T], name: str) -> T:
+    """Call a user's function; what it raises becomes a MetricError."""
+    try:
+        return call()
+    except PostshiftError:
+        raise
+    except Exception as error:
+        raise MetricError(f"metric {name!r} raised {type(error).__name__}: {error}") from error
 
 
 def number(answer: Any, *, name: str) -> float:
@@ -302,10 +317,11 @@ def _checked(function: Any) -> Any:
     return function
 
 
-def _called(function: Any, name: str | None) -> str:
+def called(function: Any, name: str | None = None) -> str:
     """Return the name given, or the function's own, or that of what it was made of."""
-    inner = getattr(function, "func", function)
-    return name or str(getattr(inner, "__name__", type(inner).__name__))
+    while hasattr(function, "func") or hasattr(function, "__wrapped__"):
+        function = getattr(function, "func", None) or function.__wrapped__
+    return name or str(getattr(function, "__name__", type(function).__name__))
 
 
 def _width(scale: Any) -> float:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from postshift._validation import FloatArray, check_in_range
-from postshift.exceptions import MetricError, PostshiftError, ShapeError
-from postshift.metrics.adapters import LabelFunction
+from postshift.exceptions import MetricError, ShapeError
+from postshift.metrics.adapters import LabelFunction, mapped
 
 _AGREEMENT = 1e-9  # relative, of a function of the rows and of their cells
 
@@ -94,7 +93,7 @@ class CellMetric:
         truth, labels = np.asarray(y_true), np.asarray(y_pred)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         cells = np.einsum("n,ni,nj->ij", weights, *(each[:, None] == self.classes for each in (truth, labels)))
-        by_rows = _mapped(lambda: self.function(truth, labels, weights=weights), self.function.name)
+        by_rows = mapped(lambda: self.function(truth, labels, weights=weights), self.function.name)
         return bool(np.isclose(by_rows, self._of_cells(cells), rtol=_AGREEMENT, atol=_AGREEMENT))
 
     def _of_cells(self, weights: FloatArray) -> float:
@@ -104,14 +103,4 @@ class CellMetric:
             raise MetricError(f"metric {self.name!r} was asked about a confusion matrix without weight")
         shown = weights[true, predicted]
         labels = self.classes[true], self.classes[predicted]
-        return _mapped(lambda: self.function(*labels, weights=shown), self.function.name)
-
-
-def _mapped(call: Callable[[], float], name: str) -> float:
-    """Call a user's function; what it raises becomes a MetricError."""
-    try:
-        return call()
-    except PostshiftError:
-        raise
-    except Exception as error:
-        raise MetricError(f"metric {name!r} raised {type(error).__name__}: {error}") from error
+        return mapped(lambda: self.function(*labels, weights=shown), self.function.name)

@@ -11,6 +11,7 @@ from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     LabelFunction,
     PredictionFunction,
+    called,
     from_labels,
     parameters_of,
     required_positionals,
@@ -18,7 +19,7 @@ from postshift.metrics.adapters import (
 from postshift.metrics.catalogue import is_named, metric_named
 from postshift.metrics.cells import CellMetric
 from postshift.metrics.confusion import maximised
-from postshift.metrics.scorers import from_scorer, is_scorer, is_scorer_name
+from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
 Resolved = ConfusionMetric | LabelFunction | PredictionFunction
 _LOSSES = ("loss", "error", "cost")  # endings of names of which less is better
@@ -95,10 +96,12 @@ def _from_callable(function: Any) -> LabelFunction:
             "metric must be a name (see metric_catalogue), a metric of the confusion matrix, a scorer or a function. "
             f"Got {function!r} instead"
         )
-    name = str(getattr(function, "__name__", type(function).__name__))
+    name = called(function)
     required = required_positionals(parameters_of(function))
     if len(required) != 2:
         raise MetricError(_advice(name, required))
+    if is_of_ranking(function):
+        raise MetricError(f"metric {name!r} is about scores or probabilities, not about labels: choose another")
     if name.rpartition("_")[2] in _LOSSES:
         raise MetricError(
             f"by its name, less of {name!r} is better: say so with from_labels({name}, greater_is_better=False), or "

@@ -37,6 +37,11 @@ def is_scorer(candidate: Any) -> bool:
     return all(hasattr(candidate, name) for name in _ATTRIBUTES)
 
 
+def is_of_ranking(function: Any) -> bool:
+    """Return whether a function is one of scikit-learn's on scores or probabilities."""
+    return str(getattr(function, "__module__", "")) == "sklearn.metrics._ranking"
+
+
 def is_scorer_name(name: str) -> bool:
     """Return whether scikit-learn knows a scorer of this name."""
     from sklearn.metrics import get_scorer_names

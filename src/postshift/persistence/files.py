@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import io
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from postshift._validation import unknown
+from postshift.core.archive import write_atomically
 from postshift.exceptions import ArchiveError, SettingError
 from postshift.persistence._optional import needed
 from postshift.persistence._reachable import check_reachable, not_saved
@@ -45,7 +45,8 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
     GMean()
     """
     writers = {".skops": _skops_bytes, ".joblib": _joblib_bytes, ".onnx": _onnx_bytes}
-    _write(Path(path), _by_suffix(writers, path)(model))
+    content = _by_suffix(writers, path)(model)
+    write_atomically(path, lambda stream: stream.write(content))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bool = False) -> Any:
@@ -122,20 +123,6 @@ def _onnx_bytes(model: Any) -> bytes:
     """Return an ONNX file."""
     content: bytes = to_onnx(model).SerializeToString()
     return content
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write to a draft in the same folder, then put it in place."""
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
-    try:
-        with draft.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 # -- and back ----------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def rule_to_onnx(rule: AveragedRule, classes: Any) -> Any:
     """
     onnx = needed("onnx")
     values = _class_values(classes, n_classes=rule.rules[0].mixture.n_classes)
-    graph = _Graph(onnx)
+    graph = Graph(onnx)
     body = _RuleGraph(graph, phi_inputs(rule))
     graph.node("Gather", graph.constant(values), body.label(rule), output="label", axis=0)
     graph.node("Identity", body.distribution(rule), output="distribution")
@@ -99,7 +99,7 @@ def phi_inputs(rule: AveragedRule) -> dict[str, str]:
     return names
 
 
-class _Graph:
+class Graph:
     """Nodes and constants, each under a name of its own."""
 
     def __init__(self, onnx: Any) -> None:
@@ -138,6 +138,14 @@ class _Graph:
         """Add up the columns, which leaves one."""
         return self.node("ReduceSum", value, self.constant([1]), keepdims=1)
 
+    def double(self, value: str) -> str:
+        """Return numbers or truth values in double precision."""
+        return self.node("Cast", value, to=self._onnx.TensorProto.DOUBLE)
+
+    def single(self, value: str) -> str:
+        """Return numbers in single precision."""
+        return self.node("Cast", value, to=self._onnx.TensorProto.FLOAT)
+
     def argmax(self, value: str) -> str:
         """Return the place of each row's maximum, the first one at a tie."""
         return self.node("ArgMax", value, axis=1, keepdims=0, select_last_index=0)
@@ -146,7 +154,7 @@ class _Graph:
 class _RuleGraph:
     """What the rules of ``postshift.rules`` do, operator by operator."""
 
-    def __init__(self, graph: _Graph, phi_names: dict[str, str]) -> None:
+    def __init__(self, graph: Graph, phi_names: dict[str, str]) -> None:
         self._graph, self._phi_names = graph, phi_names
         self._known: dict[tuple[Any, ...], str] = {}
 
@@ -309,8 +317,8 @@ def _class_values(classes: Any, *, n_classes: int) -> Any:
     return values.astype(wide[values.dtype.kind])
 
 
-def _model(onnx: Any, graph: _Graph, rule: AveragedRule, values: Any) -> Any:
-    """Return the model around a graph, checked."""
+def _model(onnx: Any, graph: Graph, rule: AveragedRule, values: Any) -> Any:
+    """Return the model of a rule's graph."""
     helper, number = onnx.helper, onnx.TensorProto.DOUBLE
     names, sizes = phi_inputs(rule), {each.basis: each.mixture.n_bases for each in rule.rules}
     label_type = helper.np_dtype_to_tensor_dtype(values.dtype)
@@ -320,14 +328,20 @@ def _model(onnx: Any, graph: _Graph, rule: AveragedRule, values: Any) -> Any:
         helper.make_tensor_value_info("label", label_type, ["N"]),
         helper.make_tensor_value_info("distribution", number, ["N", len(values)]),
     ]
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, "postshift", inputs, outputs, graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+    model = checked_model(onnx, graph, inputs, outputs)
+    about = {"postshift.rules": [each.name for each in rule.rules], "postshift.bases": names}
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in about.items()})
+    return model
+
+
+def checked_model(onnx: Any, graph: Graph, inputs: list[Any], outputs: list[Any]) -> Any:
+    """Return the model of a graph with these inputs and outputs, checked."""
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(graph.nodes, "postshift", inputs, outputs, graph.constants),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="postshift",
         doc_string="Labels that optimise a metric, from a model's probabilities (eta) and basis functions (phi).",
     )
-    about = {"postshift.rules": [each.name for each in rule.rules], "postshift.bases": names}
-    helper.set_model_props(model, {key: json.dumps(value) for key, value in about.items()})
     onnx.checker.check_model(model, full_check=True)
     return model

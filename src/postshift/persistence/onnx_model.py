@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray
+from postshift.basis import Basis
 from postshift.exceptions import ExportError, PostshiftWarning
 from postshift.persistence._optional import needed
+from postshift.persistence.onnx_basis import basis_to_onnx
 from postshift.persistence.onnx_graph import OPSET, phi_inputs, rule_to_onnx
 
 _ML_OPSET = 3
@@ -29,9 +31,10 @@ def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
 
     A ``PostShifter`` becomes the graph of its rule (:func:`~postshift.persistence.rule_to_onnx`), from ``eta`` and
     ``phi_<name>`` to ``label`` and ``distribution``. Of a ``PostShiftClassifier`` the graph begins with ``X`` where
-    skl2onnx converts the base model; so do bases that it converts, the others stay inputs ``phi_<name>`` (what
-    ``bases_[name].transform`` gives). Where the base model cannot be converted, a warning says why, and the graph
-    begins with ``eta``, its ``predict_proba``.
+    skl2onnx converts the base model; where it does not, a warning says why, and the graph begins with ``eta``, the
+    model's ``predict_proba``. The leaves of a ``TreeBasis`` and the groups of a ``GroupBasis`` are made in the graph
+    if they are of columns of numbers (and no group is refused: a graph cannot do what ``unseen=False`` does); other
+    bases stay inputs ``phi_<name>``, what ``bases_[name].transform`` gives, and a warning says why.
 
     Parameters
     ----------
@@ -82,9 +85,13 @@ def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
     parts = {"eta": eta}
     for basis, name in phi_inputs(model.rule_).items():
         try:
-            parts[name] = _converted(getattr(model, "bases_", {}).get(basis), "transform", layout, tolerance=tolerance)
-        except ExportError:  # it stays an input
-            continue
+            parts[name] = _phi_part(getattr(model, "bases_", {}).get(basis), layout, tolerance=tolerance)
+        except ExportError as error:
+            warnings.warn(
+                f"the graph has an input {name!r}: {error}. Feed it what bases_[{basis!r}].transform gives",
+                PostshiftWarning,
+                stacklevel=2,
+            )
     return _joined(graph, parts, layout, placing=placing)
 
 
@@ -149,11 +156,7 @@ def _first_good(model: Any, method: str, X: Any, *, tolerance: float) -> tuple[_
 
 def _converted(model: Any, method: str, layout: _Layout, *, tolerance: float) -> Any:
     """Return the graph of a model or transformer that gives its own values, in double precision where possible."""
-    kind = type(model).__name__
-    try:
-        expected = np.asarray(getattr(model, method)(layout.rows), dtype=np.float64)
-    except Exception as error:
-        raise ExportError(f"{kind} cannot be tried on these rows ({_line(error)}): give others as X") from error
+    expected = _expected(model, method, layout)
     reasons = []
     for single in (False, True):
         try:
@@ -166,8 +169,30 @@ def _converted(model: Any, method: str, layout: _Layout, *, tolerance: float) ->
             return found
         reasons.append(f"it is {gap:.1g} off, more than the tolerance of {tolerance:g}")
     raise ExportError(
-        f"skl2onnx gave no graph of {kind} that can be used ({reasons[0]}; in single precision: {reasons[1]})"
+        f"skl2onnx gave no graph of {type(model).__name__} that can be used ({reasons[0]}; in single precision: "
+        f"{reasons[1]})"
     )
+
+
+def _phi_part(basis: Any, layout: _Layout, *, tolerance: float) -> Any:
+    """Return the graph of a basis that gives its own values: ours, or what skl2onnx makes of a transformer."""
+    if not isinstance(basis, Basis):
+        return _converted(basis, "transform", layout, tolerance=tolerance)
+    found = basis_to_onnx(basis, layout.feeds)
+    if gap := _gap(found, layout, _expected(basis, "transform", layout), single=False):
+        raise ExportError(f"the graph of {type(basis).__name__} gives other values on these rows, {gap:.1g} off")
+    return found
+
+
+def _expected(model: Any, method: str, layout: _Layout) -> FloatArray:
+    """Return what a model or a transformer gives on the rows of a layout."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # rows of ours have none
+            return np.asarray(getattr(model, method)(layout.rows), dtype=np.float64)
+    except Exception as error:
+        kind = type(model).__name__
+        raise ExportError(f"{kind} cannot be tried on these rows ({_line(error)}): give others as X") from error
 
 
 def _conversion(model: Any, method: str, layout: _Layout, *, single: bool) -> Any:

@@ -24,7 +24,7 @@ from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem, Table
-from postshift.rules.scoring import limited, make_folds, noise_of, out_of_fold, shrunk_value
+from postshift.rules.scoring import all_folds, limited, make_folds, noise_of, out_of_fold, shrunk_value
 
 How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
@@ -119,7 +119,7 @@ class Choice:
             raise SettingError(f"how must be one of {get_args(How)}. Got {self.how!r} instead")
         if problem.is_labelled:
             return self._by_folds(problem, entries, fold_groups, progress or _silent)
-        return (yield from self._by_queries(problem, self.affordable(problem)))
+        return (yield from self._by_queries(problem, self.affordable(problem), fold_groups))
 
     def bound(self, problem: Problem) -> int:
         """Return the most questions that a fit asks: known before, never above the budget."""
@@ -146,7 +146,7 @@ class Choice:
         noise = noise_of(scored[0], int(np.argmax(values)), seed=self.random_state)
         weights = self._weights(values, noise)
         score = float(np.mean([shrunk_value(each.problem, each.averaged(weights)) for each in scored]))
-        fallback = bool(self.how != "only" and score <= values[0] and weights[0] < 1)
+        fallback = bool(self.how != "only" and len(entries) > 1 and (weights[0] == 1 or score <= values[0]))
         kept = _base_alone(len(entries)) if fallback else weights
         rule = _refitted(problem, entries, kept)
         record = Record(
@@ -194,7 +194,7 @@ class Choice:
             )
         return tuple(chosen)
 
-    def _by_queries(self, problem: Problem, entries: tuple[Rule, ...]) -> Fit[Chosen]:
+    def _by_queries(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any) -> Fit[Chosen]:
         """Score each candidate's labels once on all rows; the base stands unless it is beaten by more than noise.
 
         With folds the labels are out of fold, and to beat the base at all is enough.
@@ -204,7 +204,7 @@ class Choice:
         for rule in entries:
             found = yield from rule.fit(problem)
             rules.append(found)
-            labels.append((yield from self._queried_labels(problem, rule, found)))
+            labels.append((yield from self._queried_labels(problem, rule, found, fold_groups)))
         values = np.array((yield from problem.label_values(labels)))
         noise = np.array([problem.scale * paired_noise(each, labels[0]) for each in labels])
         margins = 0 * noise if self.query_folds else noise
@@ -232,14 +232,12 @@ class Choice:
         )
         return Chosen(rule=AveragedRule(rules=(rules[best],), weights=np.ones(1)), record=record)
 
-    def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule) -> Fit[IntArray]:
+    def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule, fold_groups: Any) -> Fit[IntArray]:
         """Return a rule's labels on all rows, out of fold where folds were asked for."""
         if self.query_folds == 0:
             return found.labels(problem.val)
-        order = np.random.default_rng([self.random_state, 2]).permutation(problem.val.n_rows)
         labels = np.empty(problem.val.n_rows, dtype=np.intp)
-        for left in np.array_split(order, self.query_folds):
-            kept = np.setdiff1d(order, left)
+        for kept, left in all_folds(problem, fold_groups, n_folds=self.query_folds, seed=self.random_state):
             fold = yield from rule.fit(problem.take(kept))
             labels[left] = fold.labels(problem.val.take(left))
         return labels
@@ -305,6 +303,8 @@ def _reason(
 ) -> str:
     """Say in a sentence why the result is what it is."""
     top = entries[int(np.argmax(weights))].name
+    if len(entries) == 1:
+        return f"{top!r} was asked for: {values[0]:.3f}, the noise is {noise:.3f}"
     if fallback or weights[0] == 1:
         what = "the best of the others" if queries else "what was made of the menu, on rows not used for its fit,"
         return (

@@ -50,7 +50,7 @@ def rule_named(name: str, problem: Problem) -> Rule:
         raise SettingError(unknown(name, known, what="rule"))
     if not known[name].usable(problem):
         raise SettingError(
-            f"rule {name!r} needs more than there is here ({_offered(problem)}): give labels, or choose another rule"
+            f"rule {name!r} needs more than there is here ({_offered(problem)}): give it, or choose another rule"
         )
     return known[name]
 
@@ -87,4 +87,5 @@ def _offered(problem: Problem) -> str:
         for name, part in (("training", problem.train), ("validation", problem.val))
         if part is not None and part.labels is not None
     ]
-    return f"{' and '.join(labels) or 'no labels'}, questions of kind {problem.kind!r}"
+    predictions = {"hard": "a metric of labels without weights", "soft": "a metric of soft predictions"}
+    return f"{' and '.join(labels) or 'no labels'}, {predictions.get(problem.kind, 'the metric itself')}"

@@ -19,7 +19,9 @@ from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.core.sample import Sample
 from postshift.exceptions import BasisError, LabelError, MetricError, ShapeError
+from postshift.metrics.confusion import ratio
 from postshift.metrics.drivers import ConfusionDriver
+from postshift.metrics.recalls import RecallMetric
 from postshift.rules.conversation import Fit, relay
 from postshift.rules.posterior import Posterior, Stack, fit_stack
 
@@ -95,7 +97,10 @@ def unit_rows(phi: FloatArray, *, name: str) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PresentClasses:
-    """A metric of recalls where some classes have no rows: their recalls count as 1, as nothing is known of them."""
+    """A metric of recalls where some classes have no rows: it is that of the recalls of the others.
+
+    A metric that is no plain function of the recalls (a worst group's) gets a recall of 1 for them.
+    """
 
     inner: Any
     missing: IntArray
@@ -117,14 +122,36 @@ class PresentClasses:
         return int(getattr(self.inner, "n_categories", self.n_classes))
 
     def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric with the missing rows filled in."""
+        """Return the metric of the rows that there are."""
+        if isinstance(self.inner, RecallMetric):
+            return self.inner.of_recalls(self._recalls(confusion))
         return np.asarray(self.inner.value(self._filled(confusion)))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric's gradient; rows that are filled in do not move."""
+        """Return the metric's gradient; rows that are missing do not move."""
+        if isinstance(self.inner, RecallMetric):
+            return self._by_recalls(self.inner, confusion)
         slopes = np.array(self.inner.gradient(self._filled(confusion)))
         slopes[self.missing] = 0
         return slopes
+
+    @property
+    def _present(self) -> IntArray:
+        """The rows that are not missing."""
+        return np.setdiff1d(np.arange(self.n_categories), self.missing)
+
+    def _recalls(self, confusion: FloatArray) -> FloatArray:
+        """Return the recalls of the rows that there are."""
+        rows = confusion[..., self._present, :]
+        own = confusion[..., self._present, self._present % self.n_classes]
+        return ratio(own, rows.sum(axis=-1))
+
+    def _by_recalls(self, metric: RecallMetric, confusion: FloatArray) -> FloatArray:
+        """Return the gradient of a function of the recalls of the rows that there are."""
+        table, present = np.zeros(confusion.shape), self._present
+        slopes = metric.slopes(self._recalls(confusion))
+        table[present, present % self.n_classes] = ratio(slopes, confusion[present].sum(axis=1))
+        return table
 
     def _filled(self, confusion: FloatArray) -> FloatArray:
         """Return the matrix with a speck of weight on the diagonal of the missing rows."""
@@ -155,8 +182,8 @@ class Problem:
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
         """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics.
 
-        Classes without validation rows are left as they are, with a warning: where the metric needs their recalls,
-        these count as 1.
+        Classes without validation rows are left as they are, with a warning: a metric of the recalls is that of the
+        recalls of the others.
         """
         _check_tables(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
@@ -227,6 +254,13 @@ class Problem:
         """Weight of the validation rows of each category."""
         weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
         return np.asarray(np.bincount(self._categories, weights=weights, minlength=self.n_categories), dtype=np.float64)
+
+    @property
+    def strata(self) -> IntArray:
+        """What folds are stratified by: the categories, else the labels, else nothing."""
+        if self.categories is not None:
+            return self.categories
+        return np.zeros(self.val.n_rows, dtype=np.intp) if self.val.labels is None else self.val.labels
 
     @property
     def fitting_metric(self) -> ConfusionMetric:

@@ -42,13 +42,18 @@ def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> lis
 
     Above the limit of rows there is one hold-out of a quarter. Rare classes may be missing in some folds.
     """
+    large = problem.val.n_rows >= MAX_VAL
+    folds = all_folds(problem, groups, n_folds=4 if large else n_folds, seed=seed)
+    return folds[:1] if large else folds
+
+
+def all_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
+    """Return (fit rows, held-out rows) pairs that hold out every row once, stratified by what is known of the rows."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-    check_count(n_folds, name="n_folds", low=2)
+    wanted = check_count(n_folds, name="n_folds", low=2)
     rows = np.arange(problem.val.n_rows)
-    categories = problem.confusion_rows(slice(None))[0]
-    large = problem.val.n_rows >= MAX_VAL
-    wanted = 4 if large else n_folds
+    categories = problem.strata
     commonest = int(np.bincount(categories).max())
     if groups is None:
         kind, n_splits = (StratifiedKFold, wanted) if commonest >= wanted else (KFold, min(wanted, len(rows)))
@@ -57,14 +62,16 @@ def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> lis
         groups = np.asarray(groups)
         n_groups = len(np.unique(groups))
         if groups.shape != rows.shape or n_groups < 2:
-            raise SettingError(f"fold_groups must hold two groups or more, one value for each of {len(rows)} rows")
+            raise SettingError(
+                "rows of a group stay together when rules are scored, so there must be two groups or more, one value "
+                f"for each of {len(rows)} rows. Got {n_groups} group(s), {groups.shape} values: hold out more groups"
+            )
         n_splits = min(wanted, n_groups)
         stratified = commonest >= n_splits
         splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # rare classes: some folds lack them, and that is fine
-        folds = list(splitter.split(rows, categories, groups))
-    return folds[:1] if large else folds
+        return list(splitter.split(rows, categories, groups))
 
 
 def out_of_fold(
@@ -123,7 +130,7 @@ def noise_of(scored: OutOfFold, best: int, *, seed: int) -> float:
         values.append([shrunk_value(again, labels) for labels in scored.labels])
     table = np.array(values)
     spread = (table[:, [best]] - table).std(axis=0)
-    return float(np.median(np.delete(spread, best))) if len(spread) > 1 else 0.0
+    return float(np.median(np.delete(spread, best))) if len(spread) > 1 else float(table[:, 0].std())
 
 
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any]:

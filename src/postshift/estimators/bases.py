@@ -1,0 +1,86 @@
+"""The bases of a classifier, each fitted to rows that it may see."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from postshift._validation import FloatArray, IntArray
+from postshift.basis import named_bases
+from postshift.exceptions import BasisError, PostshiftWarning
+
+_ASKED_FOR_BY_NOBODY = (None, "auto")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows with all that was given of them; ``codes`` are positions among the classes."""
+
+    X: Any
+    y: Any = None
+    codes: IntArray | None = None
+    weights: Any = None
+    eta: FloatArray | None = None
+
+    def take(self, rows: IntArray, eta: FloatArray | None = None) -> Rows:
+        """Return these rows, with their probabilities."""
+        return Rows(
+            X=_safe_indexing(self.X, rows),
+            y=_safe_indexing(self.y, rows),
+            codes=None if self.codes is None else self.codes[rows],
+            weights=None if self.weights is None else np.asarray(self.weights)[rows],
+            eta=eta,
+        )
+
+
+def fitted_bases(
+    basis: Any, *, given: Rows, labelled: Rows | None, val: Rows
+) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the fitted bases by name, and their functions of the validation rows.
+
+    A basis that reads labels is fitted to ``labelled``, rows that are none of the validation rows: the leaves of a tree
+    of the rows that choose among the rules would flatter it. Where there are none such, the basis that nobody asked for
+    is left out, and one that was asked for is refused.
+    """
+    fitted: dict[str, Any] = {}
+    phi: dict[str, FloatArray] = {}
+    for name, one in named_bases(basis).items():
+        on_val = one.fitted_on == "val"
+        reads_labels = get_tags(one).target_tags.required
+        rows = val if on_val else labelled if reads_labels else given
+        if rows is None and basis in _ASKED_FOR_BY_NOBODY:
+            continue
+        found = _fitted(one, rows, name, asked_for=basis not in _ASKED_FOR_BY_NOBODY)
+        if found is not None:
+            fitted[name] = found
+            phi[name] = np.asarray(found.on_fit_rows(val.X) if on_val else found.transform(val.X))
+    return fitted, phi
+
+
+def _fitted(basis: Any, rows: Rows | None, name: str, *, asked_for: bool) -> Any:
+    """Return a fitted copy; None for one that nobody asked for and that these rows (texts, images) are not for."""
+    if rows is None:
+        raise BasisError(
+            f"basis {name!r} is fitted to labels, and those of the rows that choose among the rules would flatter it: "
+            "give X_val, y_val, or hold rows out (cv=0.3)"
+        )
+    if rows.y is None and get_tags(basis).target_tags.required:
+        raise BasisError(f"basis {name!r} is fitted to the labels of the validation rows: give y_val, or use 'rbf:all'")
+    weights = (
+        {} if rows.weights is None or not has_fit_parameter(basis, "sample_weight") else {"sample_weight": rows.weights}
+    )
+    try:
+        return clone(basis).fit(rows.X, rows.y, **weights)
+    except (TypeError, ValueError) as error:
+        if asked_for:
+            raise
+        warnings.warn(
+            f"no basis is used: {name!r} cannot be fitted to these rows ({error})", PostshiftWarning, stacklevel=6
+        )
+        return None
