@@ -187,8 +187,9 @@ def test_the_paper_rule_is_the_paper_method(basis):
     problem = labelled(GMean(), 7, n_val=300)
     rule = without_questions(Paper(basis).fit(problem))
     fit = fw_eg(problem.train.sample(basis), problem.val.sample(basis), GMean())
-    known = {member.alpha.tobytes() for member in fit.mixture.members}
-    assert {member.alpha.tobytes() for member in rule.mixture.members} <= known
+    known = np.stack([member.alpha for member in fit.mixture.members])
+    for member in rule.mixture.members:  # the sums of rows at hand are added in another order
+        assert np.isclose(known, member.alpha, rtol=1e-9).all(axis=(1, 2)).any()
     assert len(rule.mixture.members) in (1, len(fit.mixture.members))  # all of them, or the best one for labels
 
 

@@ -21,7 +21,7 @@ from postshift.core.records import FitResult, Settings
 from postshift.core.runfile import data_digest, read_run
 from postshift.core.sample import Sample
 from postshift.core.sides import check_sides, check_training_labels, checked_halves, without_evidence
-from postshift.core.statistics import Looks, Statistics
+from postshift.core.statistics import Statistics
 from postshift.core.stepsize import harmonic
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import ArchiveError, MetricError, SettingError
@@ -46,8 +46,8 @@ class FrankWolfe(Loop):
         The first iterate; by default ``argmax eta_i / prior_i`` with the training prior.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
-    looks : Looks, optional
-        Whoever holds the validation rows with their labels: then nothing is asked (kind "confusion", no halves).
+    held : Statistics, optional
+        An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion", no halves).
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class FrankWolfe(Loop):
         settings: Settings | None = None,
         start: Mixture | None = None,
         halves: tuple[IntArray, IntArray] | None = None,
-        looks: Looks | None = None,
+        held: Statistics | None = None,
     ) -> None:
         settings = settings or Settings()
         check_sides(train, val, start)
-        self._kind, self._metric, self._looks = kind, metric, looks
+        self._kind, self._metric, self._held = kind, metric, held
         self._halves = None if halves is None else checked_halves(halves, val.n_samples)
         self._labels = train.label_sums()
         check_training_labels(self._labels)
@@ -98,8 +98,8 @@ class FrankWolfe(Loop):
             if self._metric is None:
                 raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
             how: Any = {"linearise": settings.linearise, "family": family, "plan": plan, "anchor": anchor}
-            if self._looks is not None and self._halves is None:
-                return LocalInquiry(self._looks, self._metric, val=val, influence=False, **how)
+            if self._held is not None and self._halves is None:
+                return LocalInquiry(self._held, self._metric, val=val, influence=False, **how)
             parts = self._parts(with_second=settings.linearise == "gradient")
             return ConfusionInquiry(val, self._metric, parts=parts, **how)
         if self._kind not in ("soft", "hard"):

@@ -44,7 +44,7 @@ from postshift.core.questions import Kind
 from postshift.core.records import RunSettings
 from postshift.core.runfile import data_digest, read_run
 from postshift.core.sample import Sample
-from postshift.core.statistics import Classifier, Looks, Statistics
+from postshift.core.statistics import Classifier, Statistics
 from postshift.core.stepsize import cautious
 from postshift.core.weighting import FULL
 from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
@@ -95,9 +95,12 @@ class InfluenceFit:
 
     weighting = FULL
 
-    def __init__(self, train: Statistics | None, val: Sample, *, rcond: float, ridge: float) -> None:
-        self._train, self._val, self._rcond = train, val, rcond
-        grams = [gram_sums(val)] if train is None else [train.gram_sums(), gram_sums(val)]
+    def __init__(
+        self, train: Statistics | None, val: Sample, *, held: Statistics | None, rcond: float, ridge: float
+    ) -> None:
+        self._train, self._val, self._held, self._rcond = train, val, held, rcond
+        own = gram_sums(val) if held is None else held.gram_sums()
+        grams = [own] if train is None else [train.gram_sums(), own]
         self.prior = grams[0].cross.sum(axis=0) / grams[0].total
         self._totals = [gram.total for gram in grams]
         gram, self._cross = _mean_gram(grams)
@@ -106,11 +109,17 @@ class InfluenceFit:
 
     def sums_of(self, classifier: Classifier) -> ClassifierSums:
         """Return E_R[z (h p)'] of a classifier."""
-        own = influence_sums(self._val, classifier.distribution(self._val.eta, self._val.phi))
+        own = self._own_sums(classifier)
         if self._train is None:
             return _scaled(own, 1 / self._totals[0])
         train = self._train.influence_sums(classifier)
         return _scaled(train, 0.5 / self._totals[0]) + _scaled(own, 0.5 / self._totals[1])
+
+    def _own_sums(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums over the validation rows."""
+        if self._held is not None:
+            return self._held.influence_sums(classifier)
+        return influence_sums(self._val, classifier.distribution(self._val.eta, self._val.phi))
 
     def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Return the diagonal part and the rest as full weights."""
@@ -144,8 +153,8 @@ class InfluenceRegression(Loop):
         psi, needed for kind "confusion".
     settings : InfluenceSettings
         What defines the run.
-    looks : Looks, optional
-        Whoever holds the validation rows with their labels: then nothing is asked (kind "confusion").
+    held : Statistics, optional
+        An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion").
     """
 
     def __init__(
@@ -156,7 +165,7 @@ class InfluenceRegression(Loop):
         kind: Kind,
         metric: ConfusionMetric | None = None,
         settings: InfluenceSettings | None = None,
-        looks: Looks | None = None,
+        held: Statistics | None = None,
     ) -> None:
         settings = settings or InfluenceSettings()
         if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
@@ -168,8 +177,8 @@ class InfluenceRegression(Loop):
             )
         if kind not in ("confusion", "soft", "hard"):
             raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {kind!r} instead")
-        self._kind, self._metric, self._looks = kind, metric, looks
-        finder = InfluenceFit(train, val, rcond=settings.rcond, ridge=settings.ridge)
+        self._kind, self._metric, self._held = kind, metric, held
+        finder = InfluenceFit(train, val, held=held, rcond=settings.rcond, ridge=settings.ridge)
         self._prior = finder.prior
         super().__init__(
             val,
@@ -192,8 +201,8 @@ class InfluenceRegression(Loop):
         if self._metric is None:
             raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
         how: Any = {"linearise": "probes", "family": Fixed(), "plan": plan, "anchor": None}
-        if self._looks is not None:
-            return LocalInquiry(self._looks, self._metric, val=val, influence=True, **how)
+        if self._held is not None:
+            return LocalInquiry(self._held, self._metric, val=val, influence=True, **how)
         return ConfusionInquiry(_on_features(val), self._metric, parts=[None], **how)
 
     @classmethod

@@ -20,7 +20,7 @@ from postshift.core.probing import ProbeFamily
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, guarded
 from postshift.core.questions import Question
 from postshift.core.sample import Sample
-from postshift.core.statistics import Classifier, Looks
+from postshift.core.statistics import Classifier, Statistics
 from postshift.exceptions import MetricError
 
 ROUNDING = 1e-14  # of a metric, relative
@@ -134,8 +134,8 @@ class LocalInquiry(Matrices):
 
     Parameters
     ----------
-    rows : Looks
-        Whoever holds the validation rows.
+    rows : Statistics
+        The engine that holds the validation rows, labels and all.
     val : Sample
         Their probabilities.
     influence : bool
@@ -146,7 +146,7 @@ class LocalInquiry(Matrices):
 
     def __init__(
         self,
-        rows: Looks,
+        rows: Statistics,
         metric: ConfusionMetric,
         *,
         val: Sample,

@@ -15,16 +15,6 @@ class Classifier(Protocol):
         """Return a class distribution (n, m) for every row."""
 
 
-class Looks(Protocol):
-    """Whoever holds validation rows with their labels: a classifier in, confusion matrices out."""
-
-    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
-        """Return sum_n w_n column_nk 1(category_n = i) h_nj as an array (1 + K, R, m).
-
-        Column 0 is 1; the others are phi or, where ``influence``, the features z = phi (x) p of influence regression.
-        """
-
-
 class Statistics(Protocol):
     """An engine: it holds the training rows wherever they are and gives back sums over them.
 
@@ -51,6 +41,12 @@ class Statistics(Protocol):
 
     def influence_sums(self, classifier: Classifier) -> ClassifierSums:
         """Return the sums of z (h p)' of the classifier; labels are not needed."""
+
+    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
+        """Return sums of w (1, columns) 1(y=i) h_j, (1 + K, R, m), the columns phi or, with ``influence``, phi (x) p.
+
+        The labels y may be categories finer than the classes, R of them, if the engine was made so.
+        """
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""

@@ -81,7 +81,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     budget : int, optional
         For a metric that is asked for values only: the most questions.
     n_jobs : int, optional
-        Processes that fit the model's folds.
+        Processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
         Seed of folds and draws.
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from postshift._validation import FloatArray, check_eta
+from postshift._validation import FloatArray, as_table
 from postshift.estimators.model import positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.shifts import Shifts, effective_weights, recorded
@@ -38,6 +38,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         The labels of the columns of eta; by default 0 to m - 1.
     budget : int, optional
         For a metric that is asked for values only: the most questions.
+    n_jobs : int, optional
+        Processes that score the rules.
     random_state : int, RandomState or None, default=0
         Seed of folds and draws.
 
@@ -88,12 +90,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         method: str = "auto",
         classes: Any = None,
         budget: int | None = None,
+        n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.metric = metric
         self.method = method
         self.classes = classes
         self.budget = budget
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -134,8 +138,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         """
         self._begin()
         with recorded() as caught:
-            n_classes = check_eta(eta_val, name="eta_val").shape[1]
-            self.classes_ = _check_classes(self.classes, n_classes)
+            self.classes_ = _check_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
             val = self._table(eta_val, phi_val, labels=y_val, weights=sample_weight_val, name="val")
             train = None
             if eta_train is not None:
@@ -181,10 +184,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         codes = None
         if labels is not None:
             codes = positions(column_or_1d(labels), self.classes_, name=f"y_{name}")
-        rows = check_eta(eta, name=f"eta_{name}")
-        if rows.shape[1] != len(self.classes_):
-            raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {rows.shape[1]} instead")
-        return Table.of(rows, bases=_named_phi(phi), labels=codes, weights=weights)
+        n_columns = as_table(eta, name=f"eta_{name}").shape[1]
+        if n_columns != len(self.classes_):
+            raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {n_columns} instead")
+        return Table.of(eta, bases=_named_phi(phi), labels=codes, weights=weights, name=f"eta_{name}")
 
     def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Table:
         """Return a table of rows to predict, with the bases of the fit."""

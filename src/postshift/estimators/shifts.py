@@ -31,6 +31,7 @@ class Shifts:
     metric: Any
     method: str
     budget: int | None
+    n_jobs: int | None
     random_state: Any
     classes_: Any
     groups_: Any
@@ -76,7 +77,7 @@ class Shifts:
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
         with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
-            chosen, n_queries = task.solve(self.method, **how, fold_groups=fold_groups, step=step)
+            chosen, n_queries = task.solve(self.method, **how, n_jobs=self.n_jobs, fold_groups=fold_groups, step=step)
         self.rule_ = chosen.rule
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score

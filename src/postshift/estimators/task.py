@@ -48,11 +48,12 @@ class Task:
         *,
         budget: int | None,
         seed: int,
+        n_jobs: int | None,
         fold_groups: Any = None,
         step: Callable[[str], None],
     ) -> tuple[Chosen, int]:
         """Return what was chosen and the number of questions that were answered."""
-        choice = self._choice(method, budget=budget, seed=seed)
+        choice = replace(self._choice(method, budget=budget, seed=seed), n_jobs=n_jobs)
         if self.driver is None:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
             return without_questions(fit), 0
@@ -65,7 +66,8 @@ class Task:
         choice = self._choice(method, budget=budget, seed=seed)
         if self.driver is not None:
             return choice.bound(self.problem)
-        return len(choice.entries or menu(self.problem)) * (2 if choice.how == "best" else 1)
+        n_passes = 2 if choice.how == "best" else 1
+        return n_passes * choice.n_folds * len(choice.entries or menu(self.problem))
 
     @property
     def _can_be_cut(self) -> bool:

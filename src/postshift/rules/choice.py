@@ -103,6 +103,8 @@ class Choice:
         Where only values are told: the most questions.
     random_state : int
         Seed of folds and reweightings.
+    n_jobs : int, optional
+        With labels: processes that share the folds; None is none but this one.
     """
 
     how: How = "average"
@@ -111,6 +113,7 @@ class Choice:
     query_folds: int = 0
     budget: int | None = None
     random_state: int = 0
+    n_jobs: int | None = None
 
     def fit(self, problem: Problem, *, fold_groups: Any = None, progress: Progress | None = None) -> Fit[Chosen]:
         """Fit and choose; rows of one value in ``fold_groups`` stay in one fold, ``progress`` is told of each entry."""
@@ -138,8 +141,9 @@ class Choice:
         """Score every entry out of fold, weigh them, and fit again what has weight."""
         small, groups = limited(problem, fold_groups, seed=self.random_state)
         passes = list(self._folds(small, groups))
+        n_fits = sum(len(folds) for folds in passes) * len(entries)
         scored = [
-            out_of_fold(small, entries, folds, progress=lambda name: progress(name, len(passes) * len(entries)))
+            out_of_fold(small, entries, folds, progress=lambda name: progress(name, n_fits), n_jobs=self.n_jobs)
             for folds in passes
         ]
         values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)

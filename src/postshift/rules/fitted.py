@@ -24,6 +24,7 @@ from postshift.rules.problem import CONSTANT, Problem, Table
 
 Labelling = Literal["votes", "scores"]
 LABELLING_QUESTIONS = 4  # what with_best_labels asks at the most
+LABELLING_ROWS = 20_000  # so many rows, where their labels are at hand, tell the ways to labels apart
 
 
 class Rule(Protocol):
@@ -113,6 +114,7 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     of the rows on which they differ: the best of thirty members on few rows is mostly luck. Where even the best labels
     stay as far behind the randomised classifier, the rule says so.
     """
+    problem = problem.few_rows(LABELLING_ROWS)
     eta, phi = problem.val.eta, problem.val.bases[rule.basis]
     scales = np.array([_centred(member, eta, phi).std() for member in rule.mixture.members])
     spread = replace(rule, labelling="scores", scales=np.where(scales > 0, scales, 1.0))

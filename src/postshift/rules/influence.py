@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from postshift.core.influence import InfluenceRegression, InfluenceSettings
-from postshift.engines.memory import MemoryEngine
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
 from postshift.rules.problem import CONSTANT, Problem
@@ -45,11 +44,12 @@ class Influence:
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels."""
         run = InfluenceRegression(
-            None if problem.train is None else MemoryEngine(problem.train.sample(self.basis)),
+            None if problem.train is None else problem.train.engine(self.basis),
             problem.val.sample(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
             settings=InfluenceSettings(max_iter=self.max_iter),
+            held=problem.held(self.basis),
         )
         found = yield from problem.fitted(run)
         rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis, trace=found.trace)

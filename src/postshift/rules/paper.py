@@ -140,15 +140,22 @@ class Paper:
                 "the paper's method needs training rows with labels: give them, or use influence regression"
             )
         run = FrankWolfe(
-            MemoryEngine(train.sample(self.basis)),
+            self._engine(problem, train),
             problem.val.sample(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
             settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter),
+            held=problem.held(self.basis),
         )
         found = yield from problem.fitted(run)
         rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis, trace=found.trace)
         return (yield from with_best_labels(rule, problem))
+
+    def _engine(self, problem: Problem, train: Table) -> Statistics:
+        """Return the engine of the training rows; where they are the validation rows, the one that holds these."""
+        held = problem.held(self.basis)
+        same = train is problem.val and problem.n_categories == problem.n_classes
+        return held if held is not None and same else train.engine(self.basis)
 
     def _weighting(self, problem: Problem) -> str:
         """Return what the weights stand on."""

@@ -18,6 +18,7 @@ from postshift.core.psi import ConfusionMetric, guarded
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.core.sample import Sample
+from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import BasisError, LabelError, MetricError, ShapeError
 from postshift.metrics.confusion import ratio
 from postshift.metrics.drivers import ConfusionDriver
@@ -38,21 +39,33 @@ class Table:
     weights: FloatArray | None = None
 
     @classmethod
-    def of(cls, eta: Any, *, bases: Mapping[str, Any] | None = None, labels: Any = None, weights: Any = None) -> Table:
+    def of(
+        cls,
+        eta: Any,
+        *,
+        bases: Mapping[str, Any] | None = None,
+        labels: Any = None,
+        weights: Any = None,
+        name: str = "eta",
+    ) -> Table:
         """Validate; the constant basis is always there, and the rows of every basis are divided by their sums."""
-        table = check_eta(eta)
+        table = check_eta(eta, name=name)
         n_rows, n_classes = table.shape
         named = {CONSTANT: np.ones((n_rows, 1))}
-        for name, phi in (bases or {}).items():
-            if name == CONSTANT:
+        for basis, phi in (bases or {}).items():
+            if basis == CONSTANT:
                 raise BasisError(f"the name {CONSTANT!r} is taken: the constant basis is always there")
-            named[name] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {name!r}"), name=name)
+            named[basis] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {basis!r}"), name=basis)
         return cls(
             eta=table,
             bases=named,
             labels=None if labels is None else check_labels(labels, n_rows=n_rows, n_classes=n_classes),
             weights=check_weights(weights, n_rows=n_rows),
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engines behind where the rows go to another process."""
+        return {name: value for name, value in vars(self).items() if name != "_engines"}
 
     @property
     def n_rows(self) -> int:
@@ -67,6 +80,17 @@ class Table:
     def sample(self, basis: str) -> Sample:
         """Return the rows over one basis."""
         return Sample(eta=self.eta, phi=self.phi(basis), labels=self.labels, weights=self.weights)
+
+    def engine(self, basis: str) -> MemoryEngine:
+        """Return the engine over one basis; made once, for all rules."""
+        if basis not in self._engines:
+            self._engines[basis] = MemoryEngine(self.sample(basis))
+        return self._engines[basis]
+
+    @cached_property
+    def _engines(self) -> dict[str, MemoryEngine]:
+        """The engines made so far."""
+        return {}
 
     def phi(self, basis: str) -> FloatArray:
         """Return the functions of one basis."""
@@ -228,6 +252,10 @@ class Problem:
             raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets, scale=scale)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engines behind where the problem goes to another process."""
+        return {name: value for name, value in vars(self).items() if name != "_held"}
+
     @property
     def n_classes(self) -> int:
         """Number of classes m."""
@@ -304,19 +332,23 @@ class Problem:
         """Return the value of deterministic labels."""
         return (yield from self.values([onehot(each, n_classes=self.n_classes) for each in labels]))
 
-    def answer(self, question: Question) -> FloatArray:
-        """Answer a confusion question of the core, from the labels at hand; folds may lack a class."""
-        columns = np.asarray(question.columns) * self.row_weights[:, None]
-        return weighted_confusions(columns, self._categories, question.predictions, n_categories=self.n_categories)
+    def held(self, basis: str) -> MemoryEngine | None:
+        """Return the engine that holds the validation rows, categories and all; None where only values are told."""
+        if not self.is_labelled:
+            return None
+        if basis not in self._held:
+            rows = replace(self.val.sample(basis), labels=self._categories)
+            self._held[basis] = MemoryEngine(rows, n_categories=self.n_categories)
+        return self._held[basis]
+
+    @cached_property
+    def _held(self) -> dict[str, MemoryEngine]:
+        """The engines made so far."""
+        return {}
 
     def fitted(self, run: Loop) -> Fit[FitResult]:
-        """Return the result of a run of the core, answering or passing on its questions."""
-        if not self.is_labelled:
-            return (yield from relay(run, about=self._about))
-        while questions := run.ask():
-            for question in questions:
-                run.tell(question.key, self.answer(question))
-        return run.result()
+        """Return the result of a run of the core; one that holds the validation rows asks nothing."""
+        return (yield from relay(run, about=self._about))
 
     def with_eta(self, posterior: Posterior) -> Problem:
         """Return the problem as seen through a posterior: eta replaced on both sides."""
@@ -350,6 +382,13 @@ class Problem:
             )
         of_all = rows if self.rows is None else self.rows[rows]
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
+
+    def few_rows(self, n_rows: int) -> Problem:
+        """Return the problem on at most so many validation rows, a fixed draw, where the labels are at hand."""
+        if not self.is_labelled or self.val.n_rows <= n_rows:
+            return self
+        drawn = np.random.default_rng(0).choice(self.val.n_rows, size=n_rows, replace=False)
+        return self.take(np.sort(drawn))
 
     @property
     def _metric(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from postshift.core.plugin import onehot
 from postshift.exceptions import SettingError
 from postshift.rules.conversation import without_questions
 from postshift.rules.fitted import Rule
-from postshift.rules.problem import Problem
+from postshift.rules.problem import Problem, Table
 
 SHRINKAGE = 1.0
 REWEIGHTINGS = 40
@@ -80,19 +80,55 @@ def out_of_fold(
     folds: list[tuple[IntArray, IntArray]],
     *,
     progress: Callable[[str], None],
+    n_jobs: int | None = None,
 ) -> OutOfFold:
-    """Refit every entry in every fold; ``progress`` is told each entry's name."""
+    """Refit every entry in every fold, on several processes if asked for; ``progress`` is told of every fit."""
     held = np.concatenate([left for _, left in folds])
     order = np.argsort(held)
-    parts = [problem.take(kept) for kept, _ in folds]
-    tables = [problem.val.take(left) for _, left in folds]
-    labels, scores = [], []
-    for rule in entries:
-        progress(rule.name)
-        found = [without_questions(rule.fit(part)) for part in parts]
-        labels.append(np.concatenate([fit.labels(table) for fit, table in zip(found, tables, strict=True)])[order])
-        scores.append(np.concatenate([fit.scores(table) for fit, table in zip(found, tables, strict=True)])[order])
-    return OutOfFold(problem=problem.take(np.sort(held)), labels=labels, scores=scores)
+    labels = np.empty((len(entries), len(held)), dtype=np.intp)
+    scores = np.empty((len(entries), len(held), problem.n_classes))
+    first = 0
+    for fold in _fitted_folds(problem, entries, folds, progress=progress, n_jobs=n_jobs):
+        rows = slice(first, first + fold[0][0].size)
+        for place, (found, raised) in enumerate(fold):
+            labels[place, rows], scores[place, rows] = found, raised
+        first = rows.stop
+    return OutOfFold(problem=problem.take(np.sort(held)), labels=list(labels[:, order]), scores=list(scores[:, order]))
+
+
+def _fitted_folds(
+    problem: Problem,
+    entries: tuple[Rule, ...],
+    folds: list[tuple[IntArray, IntArray]],
+    *,
+    progress: Callable[[str], None],
+    n_jobs: int | None,
+) -> Iterator[list[tuple[IntArray, FloatArray]]]:
+    """Yield, fold by fold, every entry's labels and scores of the rows held out."""
+    parts = ((problem.take(kept), problem.val.take(left)) for kept, left in folds)
+    if n_jobs in (None, 1):
+        for part, table in parts:
+            yield [_on_table(rule, part, table, progress) for rule in entries]
+        return
+    from sklearn.utils.parallel import Parallel, delayed
+
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_on_fold)(entries, *part) for part in parts)
+    for fold in done:
+        for rule in entries:
+            progress(rule.name)
+        yield fold
+
+
+def _on_fold(entries: tuple[Rule, ...], part: Problem, table: Table) -> list[tuple[IntArray, FloatArray]]:
+    """Fit every entry to one part; what they share (a stack, sorted rows) is made once."""
+    return [_on_table(rule, part, table, lambda _: None) for rule in entries]
+
+
+def _on_table(rule: Rule, part: Problem, table: Table, progress: Callable[[str], None]) -> tuple[IntArray, FloatArray]:
+    """Fit one entry, and return its labels and scores of other rows."""
+    progress(rule.name)
+    found = without_questions(rule.fit(part))
+    return found.labels(table), found.scores(table)
 
 
 def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:

@@ -1,0 +1,160 @@
+"""The loops of the fused passes, compiled by numba: import this module only where numba is wanted.
+
+All of them run over rows as they lie in memory, release the interpreter, and are kept on disk once compiled. An
+argument that may be None is decided when a loop is compiled, not in the loop. Argmax is written with selections, not
+branches: which class leads cannot be predicted, and a processor that guesses wrong loses more than the loop costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def _compiled(loop: Loop) -> Loop:
+    """Return the compiled loop."""
+    return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
+
+
+@_compiled
+def count_hits(  # noqa: PLR0917 -- compiled loops take their arguments by position
+    eta: Any, clusters: Any, labels: Any, weights: Any, alpha: Any, shift: Any, hits: Any
+) -> None:
+    """Add to ``hits`` (L, m) the weight of the rows whose first largest score is that of their label."""
+    n_rows, n_classes = eta.shape
+    for row in range(n_rows):
+        cluster = clusters[row]
+        top = eta[row, 0] * alpha[cluster, 0]
+        if shift is not None:
+            top += shift[cluster, 0]
+        best = 0
+        for j in range(1, n_classes):
+            score = eta[row, j] * alpha[cluster, j]
+            if shift is not None:
+                score += shift[cluster, j]
+            leads = score > top
+            best = j if leads else best
+            top = score if leads else top
+        label = labels[row]
+        if weights is None:
+            hits[cluster, label] += best == label
+        else:
+            hits[cluster, label] += weights[row] * (best == label)
+
+
+@_compiled
+def predict_clusters(eta: Any, clusters: Any, alpha: Any, shift: Any, predicted: Any) -> None:
+    """Write the first class with the largest score ``alpha eta (+ shift)``."""
+    n_rows, n_classes = eta.shape
+    for row in range(n_rows):
+        cluster = clusters[row]
+        top = eta[row, 0] * alpha[cluster, 0]
+        if shift is not None:
+            top += shift[cluster, 0]
+        best = 0
+        for j in range(1, n_classes):
+            score = eta[row, j] * alpha[cluster, j]
+            if shift is not None:
+                score += shift[cluster, j]
+            leads = score > top
+            best = j if leads else best
+            top = score if leads else top
+        predicted[row] = best
+
+
+@_compiled
+def predict_clusters_full(eta: Any, clusters: Any, alpha: Any, predicted: Any) -> None:
+    """Write the first class with the largest score ``eta' alpha``, alpha (L, m, m)."""
+    n_rows, n_classes = eta.shape
+    scores = np.empty(n_classes)
+    for row in range(n_rows):
+        cluster = clusters[row]
+        for j in range(n_classes):
+            scores[j] = eta[row, 0] * alpha[cluster, 0, j]
+        for i in range(1, n_classes):
+            for j in range(n_classes):
+                scores[j] += eta[row, i] * alpha[cluster, i, j]
+        best, top = 0, scores[0]
+        for j in range(1, n_classes):
+            leads = scores[j] > top
+            best = j if leads else best
+            top = scores[j] if leads else top
+        predicted[row] = best
+
+
+@_compiled
+def predict_products(scores: Any, eta: Any, predicted: Any) -> None:
+    """Write the first class with the largest ``scores eta``, or of the scores themselves where eta is None."""
+    n_rows, n_classes = scores.shape
+    for row in range(n_rows):
+        top = scores[row, 0] if eta is None else scores[row, 0] * eta[row, 0]
+        best = 0
+        for j in range(1, n_classes):
+            score = scores[row, j] if eta is None else scores[row, j] * eta[row, j]
+            leads = score > top
+            best = j if leads else best
+            top = score if leads else top
+        predicted[row] = best
+
+
+@_compiled
+def predict_mixed(scores: Any, phi: Any, predicted: Any) -> None:
+    """Write the first class with the largest ``sum_l phi_l scores_l``, scores (n, L, m)."""
+    n_rows, n_bases, n_classes = scores.shape
+    total = np.empty(n_classes)
+    for row in range(n_rows):
+        for j in range(n_classes):
+            total[j] = phi[row, 0] * scores[row, 0, j]
+        for basis in range(1, n_bases):
+            for j in range(n_classes):
+                total[j] += phi[row, basis] * scores[row, basis, j]
+        best, top = 0, total[0]
+        for j in range(1, n_classes):
+            leads = total[j] > top
+            best = j if leads else best
+            top = total[j] if leads else top
+        predicted[row] = best
+
+
+@_compiled
+def count_cells(clusters: Any, labels: Any, predicted: Any, weights: Any, cells: Any) -> None:
+    """Add to ``cells`` (L, R, m) the weight by cluster, label and predicted class."""
+    for row in range(len(predicted)):
+        weight = 1 if weights is None else weights[row]
+        cells[clusters[row], labels[row], predicted[row]] += weight
+
+
+@_compiled
+def add_pairs(phi: Any, groups: Any, weights: Any, table: Any) -> None:
+    """Add to ``table`` (groups, L, 1 + L) the sums of w phi_l (1, phi_k)."""
+    n_rows, n_bases = phi.shape
+    rows = np.empty(n_rows, np.uint32)
+    n_kept = 0
+    for row in range(n_rows):  # rows that count are found first, without a branch: hits cannot be predicted
+        rows[n_kept] = row
+        n_kept += 1 if weights[row] != 0 else 0
+    for row in rows[:n_kept]:
+        sums, weight = table[groups[row]], weights[row]
+        for basis in range(n_bases):
+            part = weight * phi[row, basis]
+            sums[basis, 0] += part
+            for other in range(n_bases):
+                sums[basis, 1 + other] += part * phi[row, other]
+
+
+@_compiled
+def add_products(phi: Any, eta: Any, groups: Any, weights: Any, table: Any) -> None:
+    """Add to ``table`` (groups, L, 1 + columns of eta) the sums of w phi_l (1, eta)."""
+    n_rows, n_bases = phi.shape
+    for row in range(n_rows):
+        sums = table[groups[row]]
+        for basis in range(n_bases):
+            part = weights[row] * phi[row, basis]
+            sums[basis, 0] += part
+            for j in range(eta.shape[1]):
+                sums[basis, 1 + j] += part * eta[row, j]
