@@ -77,4 +77,4 @@ def averaged_rules(draw):
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     n_classes, n_rules = draw(st.integers(2, 5)), draw(st.integers(1, 3))
     rules = tuple(draw(fitted_rules(rng, n_classes)) for _ in range(n_rules))
-    return AveragedRule(rules=rules, weights=rng.dirichlet(np.ones(n_rules))), rng
+    return AveragedRule(rules=rules, weights=rng.dirichlet(np.ones(n_rules)), votes=draw(st.booleans())), rng

@@ -20,7 +20,7 @@ from postshift.exceptions import (
     MissingClassWarning,
     SettingError,
 )
-from postshift.metrics import GroupGMean, MatthewsCorrelation, MinRecall
+from postshift.metrics import BinaryF1, GroupGMean, MatthewsCorrelation, MinRecall
 from postshift.rules import (
     Base,
     Choice,
@@ -461,3 +461,23 @@ def test_what_is_no_metric_is_refused_at_once(metric):
     train, val = tables()
     with pytest.raises(MetricError, match="metric must be a function of the confusion matrix"):
         Problem.labelled(train, val, metric)
+
+
+def test_votes_where_hard_scores_would_decide_alone():
+    """One rule of 0/1 scores with a small weight must not overrule soft scores of a large one."""
+    rng = np.random.default_rng(0)
+    eta = rng.dirichlet([9, 1], size=8000)
+    labels = (rng.random(8000) < eta[:, 1] ** 1.4).astype(int)
+    table = Table.of(eta, labels=labels)
+    fit, other = table.take(np.arange(4000)), table.take(np.arange(4000, 8000))
+    chosen = without_questions(Choice().fit(Problem.labelled(None, fit, BinaryF1())))
+    scored = Problem.labelled(None, other, BinaryF1())
+    soft, made = (
+        float(scored.metric_of(scored.confusion(onehot(rule.labels(other), n_classes=2))))
+        for rule in (replace(chosen.rule, votes=False), chosen.rule)
+    )
+    assert made >= soft - 1e-9
+    votes = sum(
+        w * onehot(r.labels(other), n_classes=2) for w, r in zip(chosen.rule.weights, chosen.rule.rules, strict=True)
+    )
+    np.testing.assert_array_equal(replace(chosen.rule, votes=True).labels(other), votes.argmax(axis=1))

@@ -127,8 +127,8 @@ def _warn_of_few_rows(chosen: Chosen, n_rows: int) -> None:
         return
     record = chosen.record
     warnings.warn(
-        f"there are {n_rows} validation rows: differences of the metric below about {2 * record.noise:.3f} are noise "
-        f"(two standard errors of a difference; found {record.score:.3f}, the model has {record.base_score:.3f}). "
+        f"there are {n_rows} validation rows: differences of the metric below about {2 * record.paired_noise:.3f} are "
+        f"noise (two standard errors of a difference; found {record.score:.3f}, the model {record.base_score:.3f}). "
         "Give more rows, or trust only larger gains",
         SmallValidationWarning,
         stacklevel=4 + WRAPPED,

@@ -163,10 +163,17 @@ class _RuleGraph:
     def label(self, rule: AveragedRule) -> str:
         """Return the place of each row's label; a rule that is alone labels in its own way."""
         if len(rule.rules) > 1:
-            return self._graph.argmax(self._weighted(rule, self._scores))
-        (alone,) = rule.rules
-        table = self._averaged(alone) if alone.labelling == "scores" else self._distribution(alone)
-        return self._graph.argmax(table)
+            return self._graph.argmax(self._weighted(rule, self._vote if rule.votes else self._scores))
+        return self._own_label(rule.rules[0])
+
+    def _own_label(self, rule: FittedRule) -> str:
+        """Return the place of each row's label by one rule."""
+        return self._graph.argmax(self._averaged(rule) if rule.labelling == "scores" else self._distribution(rule))
+
+    def _vote(self, rule: FittedRule) -> str:
+        """Return a rule's labels one-hot."""
+        one_hot = self._once(("eye",), lambda: self._graph.constant(np.eye(rule.mixture.n_classes)))
+        return self._graph.node("Gather", one_hot, self._own_label(rule), axis=0)
 
     def distribution(self, rule: AveragedRule) -> str:
         """Return the randomised classifier."""

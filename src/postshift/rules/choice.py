@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
+from postshift.core.plugin import onehot
 from postshift.exceptions import BudgetError, SettingError
 from postshift.rules.conversation import Fit, without_questions
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
@@ -24,10 +25,11 @@ from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem, Table
-from postshift.rules.scoring import all_folds, limited, make_folds, noise_of, out_of_fold, shrunk_value
+from postshift.rules.scoring import OutOfFold, all_folds, limited, make_folds, noise_of, out_of_fold, shrunk_value
 
 How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
+VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -42,13 +44,18 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum."""
+    """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum.
+
+    ``noise`` is that of differences between entries, by which they are weighed; ``paired_noise`` the standard error of
+    the difference between what was made of them and the base, from the rows on which the two differ.
+    """
 
     how: Literal["average", "best", "only", "queries"]
     entries: tuple[Entry, ...]
     score: float
     base_score: float
     noise: float
+    paired_noise: float
     fallback: bool
     reason: str
     notes: tuple[str, ...] = ()
@@ -56,15 +63,23 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedRule:
-    """Several fitted rules, their scores averaged by weight."""
+    """Several fitted rules, their scores averaged by weight or, where ``votes``, their labels counted by weight."""
 
     rules: tuple[FittedRule, ...]
     weights: FloatArray
+    votes: bool = False
     name: str = "average"
 
     def scores(self, table: Table) -> FloatArray:
-        """Return the averaged scores (n, m)."""
-        return np.asarray(sum(w * rule.scores(table) for w, rule in zip(self.weights, self.rules, strict=True)))
+        """Return the averaged scores (n, m), or the votes."""
+        parts = (self._part(rule, table) for rule in self.rules)
+        return np.asarray(sum(w * part for w, part in zip(self.weights, parts, strict=True)))
+
+    def _part(self, rule: FittedRule, table: Table) -> FloatArray:
+        """Return what a rule gives to the average; one that is alone gives its scores."""
+        if self.votes and len(self.rules) > 1:
+            return onehot(rule.labels(table), n_classes=table.n_classes)
+        return rule.scores(table)
 
     def labels(self, table: Table) -> IntArray:
         """Return the deterministic label of every row; a rule that is alone labels in its own way."""
@@ -149,18 +164,23 @@ class Choice:
         values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)
         noise = noise_of(scored[0], int(np.argmax(values)), seed=self.random_state)
         weights = self._weights(values, noise)
-        score = float(np.mean([shrunk_value(each.problem, each.averaged(weights)) for each in scored]))
+        ways = [_mean_score(scored, weights, votes=votes) for votes in (False, True)]
+        votes = small.val.n_rows >= VOTES_FROM and ways[1] > ways[0]
+        score = ways[votes]
+        made = scored[0].averaged(weights, votes=votes)
+        paired = small.scale * paired_noise(made, scored[0].labels[0])
         fallback = bool(self.how != "only" and len(entries) > 1 and (weights[0] == 1 or score <= values[0]))
         kept = _base_alone(len(entries)) if fallback else weights
-        rule = _refitted(problem, entries, kept)
+        rule = _refitted(problem, entries, kept, votes=votes)
         record = Record(
             how=self.how,
             entries=_lines(entries, values, kept),
             score=float(values[0]) if fallback else score,
             base_score=float(values[0]),
             noise=noise,
+            paired_noise=paired,
             fallback=fallback,
-            reason=_reason(entries, values, kept, score, fallback=fallback, noise=noise),
+            reason=_reason(entries, values, kept, score, fallback=fallback, noise=paired),
             notes=_notes(rule.rules),
         )
         return Chosen(rule=rule, record=record)
@@ -222,6 +242,7 @@ class Choice:
             score=float(values[best]),
             base_score=float(values[0]),
             noise=float(noise[best]),
+            paired_noise=float(noise[best]),
             fallback=fallback,
             reason=_reason(
                 entries,
@@ -263,11 +284,16 @@ def _base_alone(n_entries: int) -> FloatArray:
     return np.asarray(np.eye(n_entries)[0])
 
 
-def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray) -> AveragedRule:
+def _mean_score(scored: list[OutOfFold], weights: FloatArray, *, votes: bool) -> float:
+    """Return the score of the average, of scores or of votes, over all passes."""
+    return float(np.mean([shrunk_value(each.problem, each.averaged(weights, votes=votes)) for each in scored]))
+
+
+def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray, *, votes: bool) -> AveragedRule:
     """Fit the entries that have weight to all validation rows."""
     kept = [k for k in range(len(entries)) if weights[k] > _NEGLIGIBLE]
     rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
-    return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum())
+    return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum(), votes=votes)
 
 
 def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:

@@ -30,11 +30,13 @@ class OutOfFold:
     labels: list[IntArray]
     scores: list[FloatArray]
 
-    def averaged(self, weights: FloatArray) -> IntArray:
-        """Return the labels of the weighted average; of a single entry, its own."""
+    def averaged(self, weights: FloatArray, *, votes: bool = False) -> IntArray:
+        """Return the labels of the weighted average of scores or of votes; of a single entry, its own."""
         if weights.max() == 1:
             return self.labels[int(np.argmax(weights))]
-        return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, self.scores, strict=True)), axis=1))
+        n_classes = self.problem.n_classes
+        parts = [onehot(each, n_classes=n_classes) for each in self.labels] if votes else self.scores
+        return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
 
 
 def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
