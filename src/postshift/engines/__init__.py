@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from postshift.engines.blocks import BlockEngine
 from postshift.engines.memory import MemoryEngine
+from postshift.engines.sources import ArraySource
+from postshift.engines.tables import ArrowSource, ParquetSource
 
-__all__ = ["MemoryEngine"]
+__all__ = ["ArraySource", "ArrowSource", "BlockEngine", "MemoryEngine", "ParquetSource"]
