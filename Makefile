@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test check format wheel-test clean
+.PHONY: help setup demo test bench check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,11 @@ test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests
 	@"$(BIN)/python" -m pytest -n auto
+
+bench: export OPENBLAS_NUM_THREADS := 1
+bench: export OMP_NUM_THREADS := 1
+bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an idle machine)
+	@"$(BIN)/python" -m benchmarks
 
 check: $(VENV)/.dev-ready ## check style, types and layers
 	"$(BIN)/python" -m ruff check .
@@ -81,3 +86,8 @@ $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing postshift and the development packages ..."
 	@$(PIP) -c constraints.txt -e '.[dev]'
 	@touch "$(VENV)/.demo-ready" "$@"
+
+$(VENV)/.bench-ready: $(VENV)/.dev-ready
+	@echo "Installing what postshift is measured against ..."
+	@$(PIP) -c constraints.txt -e '.[dev,fast,bench]'
+	@touch "$@"

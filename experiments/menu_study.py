@@ -27,8 +27,8 @@ from scipy import stats
 from experiments.menu_tasks import TASKS, TaskData, describe, load_task
 from postshift import Accuracy, ExpectedReward, MacroF1, metrics
 from postshift.basis import TreeBasis
-from postshift.core.inquiry import ConfusionMetric
 from postshift.core.plugin import onehot
+from postshift.core.psi import ConfusionMetric
 from postshift.metrics import ConfusionDriver
 from postshift.rules import Choice, Paper, PluginSearch, Problem, Table, menu, without_questions
 
@@ -107,9 +107,9 @@ def run_split(name: str, split: int) -> list[Row]:
 # -- storage ------------------------------------------------------------------------------------------------
 
 
-def versions() -> str:
+def versions(*more: str) -> str:
     """Return what the results are made with."""
-    names = ("postshift", "numpy", "scipy", "scikit-learn")
+    names = ("postshift", "numpy", "scipy", "scikit-learn", *more)
     return ", ".join([*(f"{name} {version(name)}" for name in names), f"Python {platform.python_version()}"])
 
 

@@ -94,7 +94,7 @@ class Matrices:
         """Return psi at each probe less psi at the centre, or the gradient's estimate of it."""
         base, anchor = view[0, 0], view[-1, 0]
         if self._linearise == "gradient":
-            gains = self._slopes(self._gradient(view[0, -1, 0]), anchor)
+            gains = self._family.slopes(anchor[1:], self._gradient(view[0, -1, 0]))
         else:
             centre = (1 - self._plan.share) * base[0] + self._plan.share * anchor[0]
             # Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
@@ -112,11 +112,6 @@ class Matrices:
         for first in range(0, self._n_probes, size):
             probes = np.arange(first, min(first + size, self._n_probes))
             yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1)
-
-    def _slopes(self, beta: FloatArray, anchor: FloatArray) -> FloatArray:
-        """Return <beta, displacement> for every probe (L, R)."""
-        chunks = [np.einsum("lrij,ij->lr", moved, beta) for moved in self._moves(anchor)]
-        return np.concatenate(chunks, axis=1)
 
     def _psi(self, confusion: FloatArray) -> FloatArray:
         """Return the metric of a stack of matrices, its failures mapped to ours."""

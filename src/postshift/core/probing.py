@@ -34,6 +34,9 @@ class ProbeFamily(Protocol):
     def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
         """Return ``M_r mass`` along the last axis for each probe r: shape (len(probes), *mass.shape)."""
 
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return ``<beta, M_r mass_l>`` of every probe, from mass (L, R, m) and beta (R, m): shape (L, probes)."""
+
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
         """Return where hard predictions ``labels`` land when probe r moves them."""
 
@@ -54,6 +57,10 @@ class Fixed:
         moved = np.repeat(-mass[None], len(probes), axis=0)
         moved[np.arange(len(probes)), ..., probes] += mass.sum(axis=-1)
         return moved
+
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return ``<beta, e_r sum(mass) - mass>``."""
+        return np.asarray(mass.sum(axis=-1) @ beta - np.tensordot(mass, beta, axes=2)[:, None])
 
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:  # noqa: ARG002
         """Return class r everywhere."""
@@ -79,6 +86,11 @@ class Departing:
         moved = np.repeat(source[..., None] / (n_classes - 1), n_classes, axis=-1)
         moved[np.arange(len(probes)), ..., probes] = -source
         return moved
+
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return ``<beta, mass_r (u_r - e_r)>``."""
+        others = (beta.sum(axis=1, keepdims=True) - beta) / (beta.shape[1] - 1)
+        return np.asarray(np.einsum("lij,ij->lj", mass, others - beta))
 
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
         """Return an evenly drawn other class where the label is r."""
@@ -106,6 +118,14 @@ class Reassigning:
         moved[np.arange(len(probes)), ..., target] = amount
         moved[np.arange(len(probes)), ..., source] = -amount
         return moved
+
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return ``<beta, mass_k (e_j - e_k)>``."""
+        n_classes = beta.shape[1]
+        pulls = np.swapaxes(mass, 1, 2) @ beta  # (l, k, j)
+        gains = pulls - np.einsum("lkk->lk", pulls)[:, :, None]
+        source, target = self.pairs(np.arange(self.n_probes(n_classes)), n_classes=n_classes)
+        return np.asarray(gains[:, source, target])
 
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:  # noqa: ARG002
         """Return class j where the label is k."""
@@ -143,6 +163,10 @@ class Joined:
         moved[early] = self.first.displace(mass, probes[early])
         moved[~early] = self.second.displace(mass, probes[~early] - split)
         return moved
+
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return each family's slopes."""
+        return np.concatenate([self.first.slopes(mass, beta), self.second.slopes(mass, beta)], axis=1)
 
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
         """Return what the probe's own family does."""

@@ -384,11 +384,13 @@ class Problem:
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 
     def few_rows(self, n_rows: int) -> Problem:
-        """Return the problem on at most so many validation rows, a fixed draw, where the labels are at hand."""
-        if not self.is_labelled or self.val.n_rows <= n_rows:
+        """Return the problem on at most so many rows of each sample, a fixed draw, where the labels are at hand."""
+        if not self.is_labelled:
             return self
-        drawn = np.random.default_rng(0).choice(self.val.n_rows, size=n_rows, replace=False)
-        return self.take(np.sort(drawn))
+        few = self if self.val.n_rows <= n_rows else self.take(_drawn(self.val.n_rows, n_rows))
+        if few.train is None or few.train.n_rows <= n_rows:
+            return few
+        return replace(few, train=few.train.take(_drawn(few.train.n_rows, n_rows)))
 
     @property
     def _metric(self) -> Any:
@@ -416,6 +418,11 @@ class Problem:
     def _about(self, question: Question) -> Question:
         """Return a question about these rows as one about rows of the whole sample."""
         return question if self.rows is None else question.restricted(self.rows, n_rows=self.n_total or len(self.rows))
+
+
+def _drawn(n_rows: int, size: int) -> IntArray:
+    """Return a fixed draw of rows, in their order."""
+    return np.sort(np.random.default_rng(0).choice(n_rows, size=size, replace=False))
 
 
 def _check_tables(train: Table | None, val: Table) -> None:

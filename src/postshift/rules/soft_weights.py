@@ -23,6 +23,7 @@ from postshift.rules.problem import Problem
 from postshift.rules.simple import mean_prior
 
 TEMPERATURE = 0.2
+ENOUGH_ROWS = 100_000  # of each sample; m weights need no more
 _GRID = np.log([0.25, 0.5, 0.8, 1.25, 2.0, 4.0])  # factors tried where every value is asked for
 _SWEEPS = 2
 _DIFFERENCE = 1e-5
@@ -44,6 +45,7 @@ class SmoothedPlugin:
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Ascend from equal weights and from the inverse prior, and keep the better."""
+        problem = problem.few_rows(ENOUGH_ROWS)
         starts = [np.zeros(problem.n_classes), -np.log(np.maximum(mean_prior(problem), FLOOR))]
         if problem.is_labelled:
             objective = _labelled_objective(problem)
@@ -74,6 +76,7 @@ class ExpectedUtility:
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Ascend from equal weights and from the inverse prior, and keep the better."""
         yield from ()
+        problem = problem.few_rows(ENOUGH_ROWS)
         objective = _expected_objective(problem)
         starts = [np.zeros(problem.n_classes), -np.log(np.maximum(mean_prior(problem), FLOOR))]
         theta = max((_ascend(objective, start) for start in starts), key=lambda found: found[1])[0]
@@ -85,24 +88,33 @@ Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 def softened(eta: FloatArray, theta: FloatArray) -> FloatArray:
     """Return the softened argmax of ``exp(theta_j) eta_j``."""
-    return np.asarray(softmax((np.log(np.clip(eta, FLOOR, 1)) + theta) / TEMPERATURE, axis=1))
+    return softened_logs(floored_logs(eta), theta)
+
+
+def floored_logs(eta: FloatArray) -> FloatArray:
+    """Return the logarithms of the probabilities, none below a floor."""
+    return np.asarray(np.log(np.clip(eta, FLOOR, 1)))
+
+
+def softened_logs(logs: FloatArray, theta: FloatArray) -> FloatArray:
+    """Return the softened argmax, from logarithms."""
+    return np.asarray(softmax((logs + theta) / TEMPERATURE, axis=1))
 
 
 def _labelled_objective(problem: Problem) -> Objective:
     """Return value and gradient in theta of the metric of the softened argmax."""
     metric: Any = problem.fitting_metric
-    eta = problem.val.eta
-    rows = np.arange(problem.val.n_rows)
-    categories, shares = problem.confusion_rows(rows)
+    logs = floored_logs(problem.val.eta)
+    categories, shares = problem.confusion_rows(np.arange(problem.val.n_rows))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        table = softened(eta, theta)
+        table = softened_logs(logs, theta)
         confusion = problem.confusion(table)
         pull = shares[:, None] * metric.gradient(confusion)[categories]
         return float(metric.value(confusion)), _chain(table, pull)
 
     if not isinstance(metric, DifferentiableMetric):
-        return _by_differences(lambda theta: float(metric.value(problem.confusion(softened(eta, theta)))))
+        return _by_differences(lambda theta: float(metric.value(problem.confusion(softened_logs(logs, theta)))))
     return objective
 
 
@@ -112,15 +124,15 @@ def _expected_objective(problem: Problem) -> Objective:
     tables = [part for part in (problem.train, problem.val) if part is not None]
     eta = np.concatenate([part.eta for part in tables])
     shares = np.concatenate([_unit(part.weights, part.n_rows) / len(tables) for part in tables])
-    weighted = eta * shares[:, None]
+    weighted, logs = eta * shares[:, None], floored_logs(eta)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        table = softened(eta, theta)
+        table = softened_logs(logs, theta)
         confusion = weighted.T @ table
         return float(metric.value(confusion)), _chain(table, weighted @ metric.gradient(confusion))
 
     if not isinstance(metric, DifferentiableMetric):
-        return _by_differences(lambda theta: float(metric.value(weighted.T @ softened(eta, theta))))
+        return _by_differences(lambda theta: float(metric.value(weighted.T @ softened_logs(logs, theta))))
     return objective
 
 

@@ -1,0 +1,1 @@
+"""Comparisons with other libraries; each module runs with ``python -m benchmarks.<name>``."""

@@ -1,0 +1,43 @@
+"""Rows to measure on: normal classes, with the probabilities that such a model would give."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from postshift import Sample
+
+Basis = Literal["hard", "soft"]
+
+
+def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation: float = 2.0, seed: int = 0) -> Sample:
+    """Return n rows of m classes; the rarest class has a fifth of the rows of the commonest.
+
+    Row x of class y is standard normal in m dimensions, its mean moved by ``separation`` along axis y; eta is the exact
+    posterior. Basis functions do not depend on the class: hard clusters, or positive functions that sum to 1.
+    """
+    rng = np.random.default_rng(seed)
+    prior = np.geomspace(1, 0.2, m)
+    prior /= prior.sum()
+    labels = rng.choice(m, size=n, p=prior)
+    eta = rng.standard_normal((n, m))
+    eta[np.arange(n), labels] += separation
+    eta *= separation
+    eta += np.log(prior)
+    eta -= eta.max(axis=1, keepdims=True)
+    np.exp(eta, out=eta)
+    eta /= eta.sum(axis=1, keepdims=True)
+    return Sample(eta=eta, phi=_functions(rng, n, n_bases, basis), labels=labels.astype(np.intp))
+
+
+def _functions(rng: np.random.Generator, n: int, n_bases: int, basis: Basis) -> np.ndarray:
+    """Return basis functions (n, L)."""
+    if n_bases == 1:
+        return np.ones((n, 1))
+    if basis == "soft":
+        phi = rng.standard_exponential((n, n_bases))
+        return phi / phi.sum(axis=1, keepdims=True)
+    phi = np.zeros((n, n_bases))
+    phi[np.arange(n), rng.integers(n_bases, size=n)] = 1
+    return phi

@@ -1,0 +1,94 @@
+"""Whole fits of the estimator against scikit-learn, xCOLUMNs and differential evolution, metric and time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import balanced_accuracy_score, f1_score
+
+from benchmarks.data import draw
+from benchmarks.opponents import evolved_weights, macro_f1, tuned_threshold, xcolumns_fit, xcolumns_value
+from benchmarks.timing import Outcome, interleaved
+from postshift import PostShifter
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {"balanced_accuracy": balanced_accuracy_score, "f1": f1_score}
+N_WARM = 1000
+XCOLUMNS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "start": {"init_classifier": "top"},
+    "steps": {"init_classifier": "top", "search_for_best_alpha": False},
+}
+
+
+def against_tuned_threshold(*, method: str, metric: str, n: int, tolerance: float, repeats: int = 2) -> Outcome:
+    """Compare with 100 thresholds by scikit-learn, two classes, both scored on the rows they were fitted to."""
+    rows, few = draw(n, 2), draw(N_WARM, 2)
+    _fit(metric, method, few.eta, few.labels)  # compiles
+    least, results = interleaved(
+        {
+            "theirs": lambda: tuned_threshold(rows.eta, rows.labels, scoring=metric),
+            "ours": lambda: _fit(metric, method, rows.eta, rows.labels),
+        },
+        repeats=repeats,
+    )
+    values = {name: float(METRICS[metric](rows.labels, fit.predict(rows.eta))) for name, fit in results.items()}
+    return _with_values(least, values, tolerance=tolerance)
+
+
+def against_xcolumns(*, variant: str, n: int, tolerance: float, m: int = 10, repeats: int = 3) -> Outcome:
+    """Compare with xCOLUMNs' Frank-Wolfe for macro-F1, its value being that of its randomised classifier."""
+    rows, few = draw(n, m), draw(N_WARM, m)
+    true, options = np.eye(m)[rows.labels], XCOLUMNS[variant]
+    xcolumns_fit(few.eta, np.eye(m)[few.labels], **options)  # compiles, or says what is missing
+    _fit("f1_macro", "paper", few.eta, few.labels)
+    least, results = interleaved(
+        {
+            "theirs": lambda: xcolumns_fit(rows.eta, true, **options),
+            "ours": lambda: _fit("f1_macro", "paper", rows.eta, rows.labels),
+        },
+        repeats=repeats,
+    )
+    values = {
+        "theirs": xcolumns_value(results["theirs"], rows.eta, true),
+        "ours": macro_f1(rows.labels, results["ours"].predict(rows.eta)),
+    }
+    return _with_values(least, values, tolerance=tolerance)
+
+
+def against_evolution(*, n: int, max_iter: int, m: int = 10, repeats: int = 2) -> Outcome:
+    """Compare plug-in search with differential evolution of the class weights, for macro-F1."""
+    rows, few = draw(n, m), draw(N_WARM, m)
+    _fit("f1_macro", "plug-in search", few.eta, few.labels)
+    least, results = interleaved(
+        {
+            "theirs": lambda: evolved_weights(rows.eta, rows.labels, max_iter=max_iter),
+            "ours": lambda: _fit("f1_macro", "plug-in search", rows.eta, rows.labels),
+        },
+        repeats=repeats,
+    )
+    values = {
+        "theirs": macro_f1(rows.labels, np.argmax(results["theirs"] * rows.eta, axis=1)),
+        "ours": macro_f1(rows.labels, results["ours"].predict(rows.eta)),
+    }
+    return _with_values(least, values, tolerance=np.inf)
+
+
+def _fit(metric: str, method: str, eta: np.ndarray, y: np.ndarray) -> PostShifter:
+    """Return the fitted estimator; small samples are expected in warm-ups and tests."""
+    with warnings.catch_warnings(action="ignore"):
+        return PostShifter(metric, method=method).fit(eta, y)
+
+
+def _with_values(least: Any, values: dict[str, float], *, tolerance: float) -> Outcome:
+    """Return the outcome, marked where our metric is lower by more than the tolerance."""
+    behind = values["theirs"] - values["ours"]
+    return Outcome(
+        ours=least["ours"],
+        theirs=least["theirs"],
+        ours_value=values["ours"],
+        theirs_value=values["theirs"],
+        failed=f"our metric is lower by {behind:.2g}" if behind > tolerance else "",
+    )

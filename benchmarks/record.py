@@ -1,0 +1,118 @@
+"""The stored figures: one line a measurement, and on top of them what they were made with."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.timing import Outcome
+from experiments.menu_study import versions
+
+_OPTIONAL = ("numba", "xcolumns", "threadpoolctl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measurement: times in seconds, values of the metric (or of what is measured), and a note.
+
+    ``failed`` says why the times are missing or do not count: the comparison was skipped, or both sides did not compute
+    the same.
+    """
+
+    name: str
+    case: str = ""
+    x: float | None = None
+    ours_cpu: float | None = None
+    theirs_cpu: float | None = None
+    ours_wall: float | None = None
+    theirs_wall: float | None = None
+    ours_value: float | None = None
+    theirs_value: float | None = None
+    note: str = ""
+    failed: str = ""
+
+    @classmethod
+    def of(cls, name: str, found: Outcome) -> Row:
+        """Return the line of an outcome."""
+        return cls(
+            name=name,
+            case=found.case,
+            x=found.x,
+            ours_cpu=found.ours and found.ours.cpu,
+            theirs_cpu=found.theirs and found.theirs.cpu,
+            ours_wall=found.ours and found.ours.wall,
+            theirs_wall=found.theirs and found.theirs.wall,
+            ours_value=found.ours_value,
+            theirs_value=found.theirs_value,
+            note=found.note,
+            failed=found.failed and f"FAILED: {found.failed}",
+        )
+
+
+_TEXTS = ("name", "case", "note", "failed")
+
+
+def write_rows(path: Path, rows: Iterable[Row], made_with: str) -> None:
+    """Store all lines; an interrupted write leaves the old file as it was."""
+    draft = path.with_suffix(".part")
+    with draft.open("w", newline="") as stream:
+        stream.write(f"# {made_with}\n")
+        writer = csv.DictWriter(stream, [field.name for field in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in _cells(row)})
+    draft.replace(path)
+
+
+def read_rows(path: Path) -> tuple[list[Row], str]:
+    """Return the stored lines and what they were made with; nothing where there is no file."""
+    if not path.exists():
+        return [], ""
+    with path.open(newline="") as stream:
+        made_with = stream.readline().removeprefix("# ").strip()
+        return [
+            Row(**{key: _read(key, text) for key, text in line.items()}) for line in csv.DictReader(stream)
+        ], made_with
+
+
+def made_with(*, quick: bool) -> str:
+    """Return versions, processor and sizes; no date, so that equal runs leave equal lines."""
+    found = versions(*(name for name in _OPTIONAL if _installed(name)))
+    sizes = "; SMALL SIZES (--quick), the figures mean nothing" if quick else ""
+    return f"{found}; {_processor()}, {os.cpu_count()} cores{sizes}"
+
+
+def _cells(row: Row) -> Iterable[tuple[str, str | float]]:
+    """Yield the cells of a line, nothing for None."""
+    return ((key, "" if value is None else value) for key, value in asdict(row).items())
+
+
+def _read(key: str, text: str) -> str | float | None:
+    """Return a cell as it was."""
+    if key in _TEXTS:
+        return text
+    return float(text) if text else None
+
+
+def _installed(name: str) -> bool:
+    """Say whether a package is installed."""
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _processor() -> str:
+    """Return the model of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.machine())
