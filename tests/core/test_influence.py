@@ -142,7 +142,7 @@ def test_no_training_label_is_needed():
     one, two = run_of(train, val, GMean(), max_iter=3), run_of(bare, val, GMean(), max_iter=3)
     for run in (one, two):
         converse(run, ConfusionDriver(val.labels, n_classes=3))
-    np.testing.assert_array_equal(one.state.vertices, two.state.vertices)
+    np.testing.assert_allclose(one.state.vertices, two.state.vertices, rtol=1e-9)  # rows with labels are sorted by them
 
 
 def test_what_it_refuses():

@@ -84,7 +84,9 @@ class MemoryEngine:
         self._block_rows = check_count(block_rows, name="block_rows", low=1)
         self._n_threads = check_count(n_threads, name="n_threads", low=1)
         small = sample.eta.size < FEW_CELLS
-        self._make_passes = _passes_named("numpy" if kernels == "auto" and small else kernels)
+        self._kernels: Kernels = "numpy" if kernels == "auto" and small else kernels
+        if self._kernels != "auto":
+            _passes_named(self._kernels)  # refused here, not in the first pass
         n_categories = sample.n_classes if n_categories is None else n_categories
         self._n_categories = check_count(n_categories, name="n_categories", low=1)
 
@@ -151,7 +153,7 @@ class MemoryEngine:
     @cached_property
     def _passes(self) -> Passes:
         """The kernels, with what they prepare of the rows."""
-        return self._make_passes(self._rows, block_rows=self._block_rows)
+        return _passes_named(self._kernels)(self._rows, block_rows=self._block_rows)
 
     @cached_property
     def _ratios(self) -> SortedRatios | None:

@@ -24,8 +24,34 @@ _THRESHOLDS = (1e-60, 1e60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """Rows of one cluster and label that count once each: their ratios sorted, and the rows as they lie."""
+
+    sorted_ratio: FloatArray
+    ratio: FloatArray
+    eta: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, eta: npt.NDArray[Any]) -> _Counted:
+        """Sort the ratios alone, which is several times faster than to order the rows."""
+        ratio = _ratios(eta)
+        return cls(sorted_ratio=np.sort(ratio), ratio=ratio, eta=eta)
+
+    def split(self, weights: FloatArray) -> tuple[float, float]:
+        """Return the number of rows given to class 0 and to class 1."""
+        threshold = weights[0] / weights[1]
+        band = threshold * (1 - _BAND), threshold * (1 + _BAND)
+        low, high = np.searchsorted(self.sorted_ratio, band)
+        moved = 0
+        if low != high:
+            near = self.eta[(self.ratio >= band[0]) & (self.ratio < band[1])].astype(np.float64, copy=False) * weights
+            moved = int(np.count_nonzero(near[:, 1] > near[:, 0]))
+        return float(high - moved), float(len(self.ratio) - high + moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """The rows of one cluster and label by ascending ratio, equal rows merged."""
+    """The weighted rows of one cluster and label by ascending ratio, equal rows merged."""
 
     ratio: FloatArray
     eta: FloatArray
@@ -36,9 +62,7 @@ class _Segment:
     @classmethod
     def of(cls, eta: npt.NDArray[Any], weights: FloatArray) -> _Segment:
         """Sort and merge rows; a model with few distinct answers leaves few rows."""
-        table = eta.astype(np.float64, copy=False)
-        with np.errstate(divide="ignore", over="ignore"):
-            ratio = table[:, 1] / table[:, 0]
+        table, ratio = eta.astype(np.float64, copy=False), _ratios(eta)
         order = np.argsort(ratio)
         table, ratio = table[order], ratio[order]
         new = np.ones(len(table), dtype=bool)
@@ -72,9 +96,11 @@ class SortedRatios:
         codes = clusters.astype(np.intp) * rows.n_categories + rows.labels
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
         edges = np.cumsum(np.bincount(codes, minlength=rows.n_bases * rows.n_categories))
-        weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
-        parts = np.split(order, edges[:-1])
-        self._segments = [_Segment.of(rows.eta[part], weights[part]) for part in parts]
+        parts, weights = np.split(order, edges[:-1]), rows.weights
+        self._segments: list[_Counted | _Segment] = [
+            _Counted.of(rows.eta[part]) if weights is None else _Segment.of(rows.eta[part], weights[part])
+            for part in parts
+        ]
 
     @classmethod
     def of(cls, rows: Rows) -> SortedRatios | None:
@@ -88,6 +114,13 @@ class SortedRatios:
         n_categories = self._shape[1]
         found = [segment.split(rule.weights[code // n_categories]) for code, segment in enumerate(self._segments)]
         return np.array(found).reshape(*self._shape, 2)
+
+
+def _ratios(eta: npt.NDArray[Any]) -> FloatArray:
+    """Return eta_1 / eta_0, infinite where eta_0 is 0."""
+    table = eta.astype(np.float64, copy=False)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(table[:, 1] / table[:, 0])
 
 
 def decided_by_ratio(rule: RuleWeights) -> bool:

@@ -49,6 +49,8 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
 def positions(labels: Any, classes: Any, *, name: str, what: str = "classes of the model") -> IntArray:
     """Return the position among ``classes`` of every label; one that is not there is an error."""
     values, order = np.asarray(labels), np.argsort(classes, kind="stable")
+    if _are_positions(values, classes):
+        return values.astype(np.intp, copy=False)
     try:
         place = np.minimum(np.searchsorted(classes, values, sorter=order), len(classes) - 1)
     except TypeError as error:
@@ -127,6 +129,13 @@ def _held_out_eta(
         estimator, _safe_indexing(X, kept), _safe_indexing(y, kept), _check_method_params(X, params, indices=kept)
     )
     return eta_of(model, _safe_indexing(X, left), classes)
+
+
+def _are_positions(values: Any, classes: Any) -> bool:
+    """Return whether labels are whole numbers 0 to m - 1 and the classes these numbers in order: nothing to look up."""
+    if values.dtype.kind not in "iu" or not np.array_equal(classes, np.arange(len(classes))):
+        return False
+    return len(values) == 0 or (values.min() >= 0 and values.max() < len(classes))
 
 
 def _few(classes: Any) -> str:

@@ -29,6 +29,7 @@ from postshift.rules.scoring import OutOfFold, all_folds, limited, make_folds, n
 
 How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
+AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
 VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
@@ -290,8 +291,10 @@ def _mean_score(scored: list[OutOfFold], weights: FloatArray, *, votes: bool) ->
 
 
 def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray, *, votes: bool) -> AveragedRule:
-    """Fit the entries that have weight to all validation rows."""
+    """Fit the entries that have weight to all rows; where they are several, to as many as they are worth."""
     kept = [k for k in range(len(entries)) if weights[k] > _NEGLIGIBLE]
+    if len(kept) > 1:
+        problem = problem.few_rows(AVERAGED_ROWS)
     rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
     return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum(), votes=votes)
 

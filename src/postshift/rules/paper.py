@@ -22,6 +22,8 @@ from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
 from postshift.rules.problem import CONSTANT, Problem, Table
 
+MANY_ROWS = 20_000  # validation rows from which the bias of distant probes counts for more than their smoothing
+
 
 def fw_eg(
     train: Sample | Statistics,
@@ -144,12 +146,17 @@ class Paper:
             problem.val.sample(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
-            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter),
+            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter, radius=self._radius(problem)),
             held=problem.held(self.basis),
         )
         found = yield from problem.fitted(run)
         rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis, trace=found.trace)
         return (yield from with_best_labels(rule, problem))
+
+    @staticmethod
+    def _radius(problem: Problem) -> float:
+        """Return how far the probes stand: nearer where exact answers about many rows allow it."""
+        return 0.01 if problem.is_labelled and problem.val.n_rows >= MANY_ROWS else 0.1
 
     def _engine(self, problem: Problem, train: Table) -> Statistics:
         """Return the engine of the training rows; where they are the validation rows, the one that holds these."""
