@@ -158,3 +158,20 @@ def add_products(phi: Any, eta: Any, groups: Any, weights: Any, table: Any) -> N
             sums[basis, 0] += part
             for j in range(eta.shape[1]):
                 sums[basis, 1 + j] += part * eta[row, j]
+
+
+@_compiled
+def add_votes(eta: Any, clusters: Any, alpha: Any, shares: Any, table: Any) -> None:
+    """Add to ``table`` (n, m) the share of every member (T) at its first largest score ``alpha[t] eta``."""
+    n_rows, n_classes = eta.shape
+    for row in range(n_rows):
+        cluster = clusters[row]
+        for member in range(len(shares)):
+            top = eta[row, 0] * alpha[member, cluster, 0]
+            best = 0
+            for j in range(1, n_classes):
+                score = eta[row, j] * alpha[member, cluster, j]
+                leads = score > top
+                best = j if leads else best
+                top = score if leads else top
+            table[row, best] += shares[member]

@@ -18,6 +18,7 @@ from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.records import Iteration
 from postshift.core.weighting import DIAGONAL
+from postshift.engines.prediction import mixture_table
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import CONSTANT, Problem, Table
@@ -62,11 +63,11 @@ class FittedRule:
         eta, phi = self._read(table)
         if self.labelling == "scores":
             return np.asarray(np.argmax(self._averaged(eta, phi), axis=1))
-        return self.mixture.labels(eta, phi)
+        return np.asarray(np.argmax(mixture_table(self.mixture, eta, phi), axis=1))
 
     def distribution(self, table: Table) -> FloatArray:
         """Return the randomised classifier: where a minimum is to be maximised, it may be better than any labels."""
-        return self.mixture.distribution(*self._read(table))
+        return mixture_table(self.mixture, *self._read(table))
 
     def scores(self, table: Table) -> FloatArray:
         """Return scores (n, m) whose rows sum to 1, comparable between rules."""
@@ -78,7 +79,7 @@ class FittedRule:
             return np.asarray(np.divide(raised, sums, out=even, where=sums > 0))
         if self.labelling == "scores":
             return np.asarray(softmax(self._averaged(eta, phi), axis=1))
-        return self.mixture.distribution(eta, phi)
+        return mixture_table(self.mixture, eta, phi)
 
     @property
     def _weighs_odds(self) -> bool:

@@ -1,0 +1,67 @@
+"""Prediction by a mixture of plug-ins: all members in one pass over the rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.core.mixture import Mixture
+from postshift.engines.rows import CodeArray, RuleWeights, clusters_of, row_slices
+
+FEW_SCORES = 20_000_000  # rows times classes times members below which numba is not worth its import
+_BLOCK_CELLS = 1 << 15  # of a block of eta, 256 KB: it stays in the cache while every member reads it
+
+
+def mixture_table(
+    mixture: Mixture, eta: FloatArray, phi: FloatArray, *, kernels: Literal["auto", "numpy", "numba"] = "auto"
+) -> FloatArray:
+    """Return the class distribution (n, m) of a mixture for every row: ``mixture.distribution``, in one pass.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The mixture.
+    eta : array of shape (n, m)
+        Class probabilities.
+    phi : array of shape (n, L)
+        Basis functions.
+    kernels : {"auto", "numpy", "numba"}
+        Compiled loops, for hard clusters and weights per class, or NumPy block by block; "auto" takes what pays.
+
+    Examples
+    --------
+    >>> from postshift import PlugIn
+    >>> rules = [PlugIn(weighting="diagonal", alpha=[w], n_classes=2) for w in ([1.0, 1], [1.0, 4])]
+    >>> mixture_table(Mixture.of(rules, [0.75, 0.25]), np.array([[0.9, 0.1], [0.7, 0.3]]), np.ones((2, 1)))
+    array([[1.  , 0.  ],
+           [0.75, 0.25]])
+    """
+    few = eta.size * len(mixture.members) < FEW_SCORES
+    if kernels == "numba" or (kernels == "auto" and not few):
+        found = _compiled(mixture, eta, phi)
+        if found is not None:
+            return found
+    table = np.empty((len(eta), mixture.n_classes))
+    for rows in row_slices(0, len(eta), max(_BLOCK_CELLS // mixture.n_classes, 64)):
+        table[rows] = mixture.distribution(eta[rows], phi[rows])
+    return table
+
+
+def _compiled(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> FloatArray | None:
+    """Return the table by compiled loops, or None where there are none for it."""
+    rules = [RuleWeights.of(member) for member in mixture.members]
+    if any(rule is None or rule.full or rule.shift is not None for rule in rules):
+        return None
+    clusters: CodeArray | None = clusters_of(phi)
+    if clusters is None:
+        return None
+    try:
+        from postshift.engines import fused_kernels as loops
+    except ImportError:
+        return None
+    table = np.zeros((len(eta), mixture.n_classes))
+    weights = np.stack([rule.weights for rule in rules if rule is not None])
+    loops.add_votes(np.ascontiguousarray(eta), clusters, weights, mixture.shares, table)
+    return table
