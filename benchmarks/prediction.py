@@ -9,6 +9,7 @@ from benchmarks.opponents import ProbeLoop
 from benchmarks.timing import FailedError, Outcome, check_close, interleaved
 from postshift import GMean, Mixture, Sample, fw_eg
 from postshift.core.reduction import reduced
+from postshift.engines.prediction import mixture_table
 
 N_MEMBERS = 100
 
@@ -21,14 +22,17 @@ def by_mixture(*, n: int, n_val: int, smaller: bool, m: int = 10, n_bases: int =
         raise FailedError(f"the mixture has {len(mixture.members)} members, not {N_MEMBERS}")
     ours = reduced(mixture, val, keeps="diagonal") if smaller else mixture
     theirs = ProbeLoop(rows, radius=0.1)
-    ours.labels(rows.eta[:10], rows.phi[:10])  # compiles
-    sides = {"theirs": lambda: theirs.predict(mixture), "ours": lambda: ours.labels(rows.eta, rows.phi)}
+    mixture_table(ours, rows.eta, rows.phi)  # compiles
+    sides = {
+        "theirs": lambda: theirs.predict(mixture),
+        "ours": lambda: np.argmax(mixture_table(ours, rows.eta, rows.phi), axis=1),
+    }
     least, _ = interleaved(sides, repeats=repeats)
     if smaller:
         # The linear program keeps its equations to 1e-7 of all rows.
         check_close("hits on the validation rows", _hits(ours, val), _hits(mixture, val), tolerance=1e-5)
     else:
-        check_close("the distribution", ours.distribution(rows.eta, rows.phi), theirs.distribution(mixture))
+        check_close("the distribution", mixture_table(ours, rows.eta, rows.phi), theirs.distribution(mixture))
     return Outcome(ours=least["ours"], theirs=least["theirs"], note=f"{len(ours.members)} members")
 
 

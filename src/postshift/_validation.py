@@ -68,15 +68,15 @@ def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
         )
     if n_rows < 1:
         raise ShapeError(f"{name} must have at least one row. Got none")
-    bad = ~np.isfinite(table).all(axis=1)
-    if bad.any():
-        raise ProbabilityError(_rows(name, bad, "NaN or infinite values", "drop or repair these rows"))
-    bad = (table < 0).any(axis=1)
-    if bad.any():
+    finite = np.isfinite(table)
+    if not finite.all():
+        raise ProbabilityError(_rows(name, ~finite.all(axis=1), "NaN or infinite values", "drop or repair these rows"))
+    if table.min() < 0:
+        bad = (table < 0).any(axis=1)
         raise ProbabilityError(
             _rows(name, bad, "negative values", "give probabilities, not scores or logits (softmax them first)")
         )
-    sums = table.sum(axis=1)
+    sums = table @ np.ones(n_classes)  # a product is several times faster than a sum along short rows
     bad = np.abs(sums - 1) > SUM_TOLERANCE
     if bad.any():
         worst = int(np.argmax(np.abs(sums - 1)))
@@ -129,7 +129,10 @@ def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "label
             f"{name} must be whole numbers in 0..{n_classes - 1}. Got dtype {values.dtype} instead; "
             "encode class names first (numpy.unique(..., return_inverse=True))"
         )
-    bad = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0) | (values >= n_classes)
+    whole = values.dtype.kind in "biu"
+    bad = (values < 0) | (values >= n_classes)
+    if not whole:
+        bad |= ~np.isfinite(values) | (values != np.floor(values))
     if bad.any():
         raise LabelError(
             _rows(

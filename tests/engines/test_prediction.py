@@ -54,3 +54,28 @@ def test_blocks_do_not_change_it(monkeypatch):
     whole = mixture_table(mixture, sample.eta, sample.phi, kernels="numpy")
     monkeypatch.setattr(prediction, "_BLOCK_CELLS", 64 * 5)
     np.testing.assert_array_equal(mixture_table(mixture, sample.eta, sample.phi, kernels="numpy"), whole)
+
+
+@given(
+    seed=st.integers(0, 9999),
+    n_classes=st.integers(2, 6),
+    kind=st.sampled_from(["usual", "signs", "extreme", "round"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_rows_that_no_member_moves_are_found_exactly(seed, n_classes, kind, dtype):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(seed)
+    eta = rng.dirichlet(np.full(n_classes, 0.4), size=300)
+    eta[:100] = np.round(eta[:100] * 8) / 8  # ties, and rows without any probability
+    phi = np.eye(3)[rng.integers(3, size=300)]
+    draws = {
+        "usual": lambda: rng.uniform(0.3, 3, size=(3, n_classes)),
+        "signs": lambda: rng.normal(size=(3, n_classes)),
+        "extreme": lambda: 10.0 ** rng.uniform(-200, 200, size=(3, n_classes)),
+        "round": lambda: rng.integers(0, 3, size=(3, n_classes)).astype(float),
+    }
+    members = [PlugIn(weighting="diagonal", alpha=draws[kind](), n_classes=n_classes) for _ in range(5)]
+    mixture = Mixture.of(members, rng.dirichlet(np.ones(5)))
+    table = eta.astype(dtype)
+    found = mixture_table(mixture, table, phi, kernels="numba")
+    np.testing.assert_array_equal(found, mixture.distribution(table, phi))

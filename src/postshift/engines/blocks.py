@@ -17,7 +17,6 @@ from postshift.core.statistics import Classifier
 from postshift.engines.budget import Need, bytes_of, rows_within
 from postshift.engines.memory import FEW_CELLS, Kernels, MemoryEngine
 from postshift.engines.sources import Block, Source
-from postshift.engines.two_classes import SortedRatios
 from postshift.exceptions import WeightError
 
 Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatArray)
@@ -148,22 +147,14 @@ class BlockEngine:
 
     def _summing(self, rows: Sample) -> MemoryEngine:
         """Return the engine that sums rows that are in memory."""
-        return _BlockSums(
+        return MemoryEngine(
             rows,
             block_rows=max(-(-rows.n_samples // self._n_threads), 1),
             n_threads=self._n_threads,
             kernels=self._kernels,
             n_categories=self._n_categories,
+            sort_rows=False,  # a block is summed once
         )
-
-
-class _BlockSums(MemoryEngine):
-    """The in-memory engine over a block that is summed once: sorting it would not pay."""
-
-    @cached_property
-    def _ratios(self) -> SortedRatios | None:
-        """None: the kernels count."""
-        return None
 
 
 def _chosen(kernels: Kernels, source: Source) -> Kernels:

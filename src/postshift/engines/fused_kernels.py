@@ -122,6 +122,47 @@ def predict_mixed(scores: Any, phi: Any, predicted: Any) -> None:
 
 
 @_compiled
+def count_runs(  # noqa: PLR0917
+    eta: Any,
+    labels: Any,
+    weights: Any,
+    starts: Any,
+    stops: Any,
+    clusters: Any,
+    alpha: Any,
+    shift: Any,
+    cells: Any,
+) -> None:
+    """Add to ``cells`` (L, R, m) the weight by label and predicted class of runs of rows, eta' (m, n) class by class.
+
+    The rows of a tile are scored together: the loops over them have no branch and use the whole width of the processor.
+    """
+    tile = 512
+    top, best = np.empty(tile), np.empty(tile, np.int64)
+    for run in range(len(starts)):
+        cluster = clusters[run]
+        for start in range(starts[run], stops[run], tile):
+            size = min(tile, stops[run] - start)
+            for row in range(size):
+                top[row] = eta[0, start + row] * alpha[cluster, 0]
+                if shift is not None:
+                    top[row] += shift[cluster, 0]
+                best[row] = 0
+            for j in range(1, eta.shape[0]):
+                column, factor = eta[j, start : start + size], alpha[cluster, j]
+                for row in range(size):
+                    score = column[row] * factor
+                    if shift is not None:
+                        score += shift[cluster, j]
+                    leads = score > top[row]
+                    best[row] = j if leads else best[row]
+                    top[row] = score if leads else top[row]
+            for row in range(size):
+                weight = 1 if weights is None else weights[start + row]
+                cells[cluster, labels[start + row], best[row]] += weight
+
+
+@_compiled
 def count_cells(clusters: Any, labels: Any, predicted: Any, weights: Any, cells: Any) -> None:
     """Add to ``cells`` (L, R, m) the weight by cluster, label and predicted class."""
     for row in range(len(predicted)):
@@ -161,17 +202,59 @@ def add_products(phi: Any, eta: Any, groups: Any, weights: Any, table: Any) -> N
 
 
 @_compiled
-def add_votes(eta: Any, clusters: Any, alpha: Any, shares: Any, table: Any) -> None:
-    """Add to ``table`` (n, m) the share of every member (T) at its first largest score ``alpha[t] eta``."""
+def add_votes(eta: Any, clusters: Any, alpha: Any, shares: Any, floors: Any, table: Any) -> None:  # noqa: PLR0917
+    """Add to ``table`` (n, m) the share of every member (T) at its first largest score ``alpha[t] eta``.
+
+    A row of which every class j has less than the share ``floors[cluster, k, j]`` of the probability of its likeliest
+    class k has k from every member. The others are gathered cluster by cluster, and a tile of them is scored at a time.
+    """
     n_rows, n_classes = eta.shape
+    n_bases, tile = alpha.shape[1], 128
+    columns, rows = np.empty((n_bases, n_classes, tile)), np.empty((n_bases, tile), np.int64)
+    filled = np.zeros(n_bases, np.int64)
+    total = 0.0
+    for share in shares:
+        total += share
     for row in range(n_rows):
         cluster = clusters[row]
-        for member in range(len(shares)):
-            top = eta[row, 0] * alpha[member, cluster, 0]
-            best = 0
-            for j in range(1, n_classes):
-                score = eta[row, j] * alpha[member, cluster, j]
-                leads = score > top
-                best = j if leads else best
-                top = score if leads else top
-            table[row, best] += shares[member]
+        best, top = 0, eta[row, 0]
+        for j in range(1, n_classes):
+            leads = eta[row, j] > top
+            best = j if leads else best
+            top = eta[row, j] if leads else top
+        rivals = 0
+        for j in range(n_classes):
+            rivals += 0 if eta[row, j] < floors[cluster, best, j] * top else 1
+        if rivals == 0 and top > 1e-100:  # so that no product underflows
+            table[row, best] += total
+            continue
+        for j in range(n_classes):
+            columns[cluster, j, filled[cluster]] = eta[row, j]
+        rows[cluster, filled[cluster]] = row
+        filled[cluster] += 1
+        if filled[cluster] == tile:
+            _vote(columns[cluster], rows[cluster], alpha[:, cluster], shares, table)
+            filled[cluster] = 0
+    for cluster in range(n_bases):
+        size = filled[cluster]
+        _vote(columns[cluster, :, :size], rows[cluster, :size], alpha[:, cluster], shares, table)
+
+
+@_compiled
+def _vote(columns: Any, rows: Any, alpha: Any, shares: Any, table: Any) -> None:
+    """Add the members' shares for some rows of one cluster, eta' (m, rows) class by class."""
+    size = len(rows)
+    top, best = np.empty(size), np.empty(size, np.int64)
+    for member in range(len(shares)):
+        for row in range(size):
+            top[row] = columns[0, row] * alpha[member, 0]
+            best[row] = 0
+        for j in range(1, len(columns)):
+            factor = alpha[member, j]
+            for row in range(size):
+                score = columns[j, row] * factor
+                leads = score > top[row]
+                best[row] = j if leads else best[row]
+                top[row] = score if leads else top[row]
+        for row in range(size):
+            table[rows[row], best[row]] += shares[member]

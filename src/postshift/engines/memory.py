@@ -34,11 +34,13 @@ from postshift.engines.once import cluster_gram, cluster_labels
 from postshift.engines.passes import Passes, classifier_table, influence_table, look_table
 from postshift.engines.plain import PlainPasses
 from postshift.engines.rows import Rows, RuleWeights, row_slices
-from postshift.engines.two_classes import SortedRatios, decided_by_ratio
+from postshift.engines.settled import SettledBins
+from postshift.engines.two_classes import SortedColumn
 from postshift.exceptions import LabelError, SettingError
 
 Kernels = Literal["auto", "numpy", "numba"]
 FEW_CELLS = 1_000_000  # rows times classes below which NumPy alone is used
+FEW_SORTED = 100_000  # rows times classes below which a pass is cheap and sorting does not pay
 Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatArray)
 
 
@@ -63,6 +65,10 @@ class MemoryEngine:
     n_categories : int, optional
         Number of categories R that the labels run over, where they are finer than the classes (groups by class, say).
         :meth:`look` counts by category; sums that compare labels with classes are then refused.
+    sort_rows : bool
+        Whether rows in hard clusters are sorted once, so that a pass reads only those that its rule might decide
+        otherwise than the model. It takes memory for a second copy of eta, pays after a few passes, and does not change
+        the counts.
 
     Examples
     --------
@@ -79,8 +85,9 @@ class MemoryEngine:
         n_threads: int = 1,
         kernels: Kernels = "auto",
         n_categories: int | None = None,
+        sort_rows: bool = True,
     ) -> None:
-        self._sample = sample
+        self._sample, self._sort_rows = sample, sort_rows
         self._block_rows = check_count(block_rows, name="block_rows", low=1)
         self._n_threads = check_count(n_threads, name="n_threads", low=1)
         small = sample.eta.size < FEW_CELLS
@@ -89,6 +96,7 @@ class MemoryEngine:
             _passes_named(self._kernels)  # refused here, not in the first pass
         n_categories = sample.n_classes if n_categories is None else n_categories
         self._n_categories = check_count(n_categories, name="n_categories", low=1)
+        self._last: tuple[bytes, FloatArray | None] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -156,21 +164,37 @@ class MemoryEngine:
         return _passes_named(self._kernels)(self._rows, block_rows=self._block_rows)
 
     @cached_property
-    def _ratios(self) -> SortedRatios | None:
-        """The rows sorted by the ratio of their probabilities, where two classes and hard clusters allow it."""
-        return SortedRatios.of(self._rows)
+    def _sorted(self) -> SortedColumn | SettledBins | None:
+        """The rows sorted once so that a pass over hard clusters reads few of them; None where that does not pay."""
+        rows = self._rows
+        if rows.clusters is None or not self._sort_rows:
+            return None
+        if rows.n_classes == 2:
+            return SortedColumn(rows, rows.clusters)
+        if rows.eta.size < FEW_SORTED:
+            return None
+        return SettledBins(rows, rows.clusters, compiled=_is_compiled(self._kernels), each=self._each)
 
     def _hits(self, rule: RuleWeights) -> FloatArray:
         """Return the table of hits of a rule."""
-        if decided_by_ratio(rule) and self._ratios is not None:
-            return np.diagonal(self._ratios.cells(rule), axis1=1, axis2=2)
-        return self._passed(self._passes.hits, rule)
+        found = self._cells(rule)
+        return self._passed(self._passes.hits, rule) if found is None else np.diagonal(found, axis1=1, axis2=2)
 
     def _confusions(self, rule: RuleWeights) -> FloatArray:
         """Return the table of confusions of a rule."""
-        if decided_by_ratio(rule) and self._ratios is not None:
-            return self._ratios.cells(rule)
-        return self._passed(self._passes.confusions, rule)
+        found = self._cells(rule)
+        return self._passed(self._passes.confusions, rule) if found is None else found
+
+    def _cells(self, rule: RuleWeights) -> FloatArray | None:
+        """Return the table of confusions in hard clusters by sorted rows; None where they are of no use.
+
+        The last table is kept: a run whose rows are training and validation rows in one asks for it twice.
+        """
+        if self._sorted is None:
+            return None
+        if self._last is None or self._last[0] != rule.key:
+            self._last = rule.key, self._sorted.cells(rule)
+        return self._last[1]
 
     def _looked(self, rule: RuleWeights, *, influence: bool) -> FloatArray:
         """Return the table of a look at a rule."""
@@ -226,6 +250,11 @@ class MemoryEngine:
                 f"this engine counts {n_categories} categories, not the {self.n_classes} classes: it can be "
                 "looked at; for other sums over labels make one without n_categories"
             )
+
+
+def _is_compiled(kernels: Kernels) -> bool:
+    """Return whether numba is to be used."""
+    return _passes_named(kernels) is not PlainPasses
 
 
 def _passes_named(kernels: Kernels) -> Callable[..., Passes]:

@@ -17,7 +17,7 @@ from postshift._validation import FloatArray, IntArray
 from postshift.engines.rows import Rows, RuleWeights, row_slices
 
 Table = npt.NDArray[Any]
-_COPY_ROWS = 512  # of a transposed copy: what is read and what is written stay in the first-level cache
+_COPY_CELLS = 1 << 16  # of a part of a transposed copy, 512 KB: what is read and written stays in a cache
 _ONE = np.ones((1, 1))  # the basis of a row in a cluster: broadcast, it leaves the products as they are
 
 
@@ -40,12 +40,12 @@ class PlainPasses:
         codes = clusters * rows.n_categories + rows.labels
         # NumPy sorts narrow integers by radix, in a tenth of the time.
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
-        self._eta = _sorted_columns(rows.eta, order)
-        self._phi = None if self._hard else _sorted_columns(rows.phi, order)
+        self._eta = sorted_columns(rows.eta, order)
+        self._phi = None if self._hard else sorted_columns(rows.phi, order)
         self._labels = rows.labels[order].astype(np.intp)
         self._weights = None if rows.weights is None else rows.weights[order]
         chunk = min(rows.chunk_rows, block_rows)
-        spans = [self._span(some, clusters[order[some.start]]) for some in _runs(clusters[order], longest=chunk)]
+        spans = [self._span(some, clusters[order[some.start]]) for some in runs_of(clusters[order], longest=chunk)]
         self.parts = [list(some) for _, some in groupby(spans, key=lambda span: span.rows.start // block_rows)]
 
     def _span(self, rows: slice, cluster: int) -> Span:
@@ -54,7 +54,7 @@ class PlainPasses:
         return Span(
             rows=rows,
             place=slice(cluster, cluster + 1) if self._hard else slice(0, self._n_bases),
-            labels=tuple((int(labels[run.start]), run) for run in _runs(labels, longest=len(labels))),
+            labels=tuple((int(labels[run.start]), run) for run in runs_of(labels, longest=len(labels))),
         )
 
     def hits(self, part: list[Span], rule: RuleWeights) -> FloatArray:
@@ -125,7 +125,7 @@ class PlainPasses:
         """Return the weight by cluster, label and predicted class."""
         table = np.zeros((self._n_bases, self._n_categories, self._n_classes))
         for span in part:
-            cells = self._labels[span.rows] * self._n_classes + _first_largest(self._scores(span, rule))
+            cells = self._labels[span.rows] * self._n_classes + first_largest(self._scores(span, rule))
             weights = self._weights_of(span)
             found = np.bincount(cells, weights=weights, minlength=table[0].size)
             table[span.place] += found.reshape(self._n_categories, self._n_classes)
@@ -148,7 +148,7 @@ class PlainPasses:
 
     def _chosen(self, span: Span, rule: RuleWeights) -> FloatArray:
         """Return the weight of each row of a span at its predicted class, 0 elsewhere (m, rows)."""
-        predicted = _first_largest(self._scores(span, rule))
+        predicted = first_largest(self._scores(span, rule))
         chosen = np.arange(self._n_classes, dtype=predicted.dtype)[:, None] == predicted
         weights = self._weights_of(span)
         return np.asarray(chosen * (1.0 if weights is None else weights))
@@ -168,7 +168,7 @@ class PlainPasses:
         return None if self._weights is None else self._weights[span.rows][rows]
 
 
-def _first_largest(scores: FloatArray) -> npt.NDArray[Any]:
+def first_largest(scores: FloatArray) -> npt.NDArray[Any]:
     """Return the class of the largest score of each column, the first one at a tie: argmax, along contiguous rows."""
     top = np.maximum.reduce(scores)
     ahead = np.ones(len(top), dtype=bool)
@@ -188,15 +188,15 @@ def _first_largest_is(scores: FloatArray, label: int) -> npt.NDArray[np.bool_]:
     return hit
 
 
-def _sorted_columns(table: Table, order: IntArray) -> Table:
+def sorted_columns(table: Table, order: IntArray) -> Table:
     """Return the rows in this order, column by column in memory."""
     columns = np.empty(table.shape[::-1], dtype=table.dtype)
-    for some in row_slices(0, len(order), _COPY_ROWS):
+    for some in row_slices(0, len(order), max(_COPY_CELLS // table.shape[1], 16)):
         columns[:, some] = table[order[some]].T
     return columns
 
 
-def _runs(values: IntArray, *, longest: int) -> list[slice]:
+def runs_of(values: IntArray, *, longest: int) -> list[slice]:
     """Return the runs of equal values, cut into at most ``longest`` rows."""
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return [some for start, stop in pairwise(edges) for some in row_slices(start, stop, longest)]

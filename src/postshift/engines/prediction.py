@@ -11,6 +11,8 @@ from postshift.core.mixture import Mixture
 from postshift.engines.rows import CodeArray, RuleWeights, clusters_of, row_slices
 
 FEW_SCORES = 20_000_000  # rows times classes times members below which numba is not worth its import
+_MARGIN = 1e-12  # of a ratio: products and quotients are off by a few roundings
+_LARGEST = 1e100  # weights within these limits: no product that matters under- or overflows
 _BLOCK_CELLS = 1 << 15  # of a block of eta, 256 KB: it stays in the cache while every member reads it
 
 
@@ -63,5 +65,19 @@ def _compiled(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> FloatArray 
         return None
     table = np.zeros((len(eta), mixture.n_classes))
     weights = np.stack([rule.weights for rule in rules if rule is not None])
-    loops.add_votes(np.ascontiguousarray(eta), clusters, weights, mixture.shares, table)
+    loops.add_votes(np.ascontiguousarray(eta), clusters, weights, mixture.shares, _floors(weights), table)
     return table
+
+
+def _floors(weights: FloatArray) -> FloatArray:
+    """Return (L, m, m) of weights (T, L, m): below which share of the probability of k class j loses under any member.
+
+    0 promises nothing; a class that stands for itself is no rival.
+    """
+    usual = (np.abs(weights) < _LARGEST) & (np.abs(weights) > 1 / _LARGEST)
+    own, other = np.where(usual, weights, 0)[..., None], np.where(usual, weights, np.inf)[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(other > 0, own / other, np.inf)  # a class of negative weight never wins over a positive one
+    floors = np.where(own > 0, ratios, 0).min(axis=0) * (1 - _MARGIN)
+    floors[:, np.arange(floors.shape[1]), np.arange(floors.shape[1])] = np.inf
+    return np.asarray(floors)

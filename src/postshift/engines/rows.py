@@ -92,6 +92,11 @@ class RuleWeights:
         return None
 
     @property
+    def key(self) -> bytes:
+        """What tells rules apart."""
+        return self.weights.tobytes() + (b"" if self.shift is None else self.shift.tobytes())
+
+    @property
     def full(self) -> bool:
         """Whether the weights stand on the whole confusion matrix."""
         return self.weights.ndim == 3
@@ -124,6 +129,19 @@ def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | No
 def row_slices(start: int, stop: int, size: int) -> list[slice]:
     """Return the rows from start to stop, cut into slices of at most ``size``."""
     return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+
+def strongest_other(weights: FloatArray) -> FloatArray:
+    """Return for each class (..., m) the largest weight among the others.
+
+    Examples
+    --------
+    >>> strongest_other(np.array([[1.0, 3.0, 2.0]]))
+    array([[3., 2., 3.]])
+    """
+    order = np.argsort(weights, axis=-1)
+    best, second = (np.take_along_axis(weights, order[..., [place]], axis=-1) for place in (-1, -2))
+    return np.where(np.arange(weights.shape[-1]) == order[..., [-1]], second, best)
 
 
 def on_the_diagonal(single: FloatArray) -> ClassifierSums:

@@ -1,138 +1,118 @@
-"""Two classes and hard clusters: rows sorted once by eta_1 / eta_0, then a binary search per cluster and label.
+"""Two classes and hard clusters: rows sorted once by eta_1, then a binary search per cluster and label.
 
-A row is given to class 1 where ``alpha_1 eta_1 > alpha_0 eta_0`` in floating point. Where the ratio is more than a few
-roundings away from ``alpha_0 / alpha_1``, the ratio decides; the few rows in between are decided by the products
-themselves. So the counts are those of a pass over all rows, exactly.
+A rule gives a row to class 1 where ``w_1 eta_1 + v_1 > w_0 eta_0 + v_0`` in floating point. The probabilities of a row
+sum to nearly the same number everywhere, so this is a threshold of eta_1 up to a narrow band, which covers the
+differences of the sums and all roundings. Rows outside the band are decided by eta_1 alone; those inside, mostly none,
+by the products themselves. So the counts are those of a pass over all rows, exactly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from postshift._validation import FloatArray
+from postshift._validation import FloatArray, IntArray
 from postshift.engines.rows import CodeArray, Rows, RuleWeights
 
-_BAND = 16 * np.finfo(np.float64).eps  # each product, the ratio and the threshold are off by eps / 2 at most
-# Within these limits no product that matters under- or overflows: where eta_i < 1e-100, the other is near 1, and the
-# ratio is on the right side of every threshold whatever the product is rounded to.
-_WEIGHTS = (1e-120, 1e120)
-_THRESHOLDS = (1e-60, 1e60)
+_ROUNDING = 16 * np.finfo(np.float64).eps  # each product, sum and threshold is off by a few halves of eps at most
+_TINY = 1e-290  # what products that underflow are off by, with much to spare
+_ALL = (-np.inf, np.inf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counted:
-    """Rows of one cluster and label that count once each: their ratios sorted, and the rows as they lie."""
-
-    sorted_ratio: FloatArray
-    ratio: FloatArray
-    eta: npt.NDArray[Any]
-
-    @classmethod
-    def of(cls, eta: npt.NDArray[Any]) -> _Counted:
-        """Sort the ratios alone, which is several times faster than to order the rows."""
-        ratio = _ratios(eta)
-        return cls(sorted_ratio=np.sort(ratio), ratio=ratio, eta=eta)
-
-    def split(self, weights: FloatArray) -> tuple[float, float]:
-        """Return the number of rows given to class 0 and to class 1."""
-        threshold = weights[0] / weights[1]
-        band = threshold * (1 - _BAND), threshold * (1 + _BAND)
-        low, high = np.searchsorted(self.sorted_ratio, band)
-        moved = 0
-        if low != high:
-            near = self.eta[(self.ratio >= band[0]) & (self.ratio < band[1])].astype(np.float64, copy=False) * weights
-            moved = int(np.count_nonzero(near[:, 1] > near[:, 0]))
-        return float(high - moved), float(len(self.ratio) - high + moved)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """The weighted rows of one cluster and label by ascending ratio, equal rows merged."""
+    """The rows of one cluster and label."""
 
-    ratio: FloatArray
-    eta: FloatArray
-    weights: FloatArray
-    below: FloatArray  # the weight of the first so many rows
-    above: FloatArray  # the weight of all but the first so many
+    def __init__(self, eta: npt.NDArray[Any], weights: FloatArray | None) -> None:
+        self._eta, self._weights = eta, weights
+        column = self._column
+        self._sorted = np.sort(column) if weights is None else column[self._order]
 
-    @classmethod
-    def of(cls, eta: npt.NDArray[Any], weights: FloatArray) -> _Segment:
-        """Sort and merge rows; a model with few distinct answers leaves few rows."""
-        table, ratio = eta.astype(np.float64, copy=False), _ratios(eta)
-        order = np.argsort(ratio)
-        table, ratio = table[order], ratio[order]
-        new = np.ones(len(table), dtype=bool)
-        new[1:] = (table[1:, 0] != table[:-1, 0]) | (table[1:, 1] != table[:-1, 1])
-        starts = np.flatnonzero(new)
-        merged = np.add.reduceat(weights[order], starts) if len(starts) else weights
-        return cls(
-            ratio=ratio[starts],
-            eta=table[starts],
-            weights=merged,
-            below=_cumulated(merged),
-            above=_cumulated(merged[::-1])[::-1],
-        )
+    @property
+    def _column(self) -> FloatArray:
+        """eta_1 of every row, in double precision: thresholds are."""
+        return self._eta[:, 1].astype(np.float64)
 
-    def split(self, weights: FloatArray) -> tuple[float, float]:
-        """Return the weight of the rows given to class 0 and to class 1."""
-        threshold = weights[0] / weights[1]
-        low, high = np.searchsorted(self.ratio, (threshold * (1 - _BAND), threshold * (1 + _BAND)))
+    @cached_property
+    def _order(self) -> IntArray:
+        """The rows by ascending eta_1; rows that count once need it only where some lie in a band."""
+        return np.asarray(np.argsort(self._column))
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray, FloatArray] | None:
+        """The weight of the first so many rows, and of all but these; None where rows are counted."""
+        if self._weights is None:
+            return None
+        weights = self._weights[self._order]
+        return _cumulated(weights), _cumulated(weights[::-1])[::-1]
+
+    def _outside(self, low: int, high: int) -> tuple[float, float]:
+        """Return the weight of the first ``low`` rows and of those from ``high`` on."""
+        if self._sums is None:
+            return float(low), float(len(self._eta) - high)
+        return float(self._sums[0][low]), float(self._sums[1][high])
+
+    def split(self, band: tuple[float, float], rule: RuleWeights, cluster: int) -> tuple[float, float]:
+        """Return the weight of the rows below and above the band, those inside added to where the rule puts them."""
+        low = int(np.searchsorted(self._sorted, band[0]))
+        high = int(np.searchsorted(self._sorted, band[1], side="right"))
+        below, above = self._outside(low, high)
         if low == high:
-            return self.below[low], self.above[low]
-        products = self.eta[low:high] * weights
-        moved, near = products[:, 1] > products[:, 0], self.weights[low:high]
-        return self.below[low] + near @ ~moved, self.above[high] + near @ moved
+            return below, above
+        inside = self._order[low:high]
+        scores = self._eta[inside].astype(np.float64, copy=False) * rule.weights[cluster]
+        if rule.shift is not None:
+            scores += rule.shift[cluster]
+        moved = (scores[:, 1] > scores[:, 0]) == (_slope(rule, cluster) > 0)
+        weights = np.ones(len(inside)) if self._weights is None else self._weights[inside]
+        return below + float(weights @ ~moved), above + float(weights @ moved)
 
 
-class SortedRatios:
+class SortedColumn:
     """Two classes, hard clusters: one segment per cluster and label."""
 
     def __init__(self, rows: Rows, clusters: CodeArray) -> None:
         self._shape = (rows.n_bases, rows.n_categories)
         codes = clusters.astype(np.intp) * rows.n_categories + rows.labels
-        order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
+        order = np.argsort(codes.astype(np.min_scalar_type(codes.max(initial=0))), kind="stable")
         edges = np.cumsum(np.bincount(codes, minlength=rows.n_bases * rows.n_categories))
-        parts, weights = np.split(order, edges[:-1]), rows.weights
-        self._segments: list[_Counted | _Segment] = [
-            _Counted.of(rows.eta[part]) if weights is None else _Segment.of(rows.eta[part], weights[part])
-            for part in parts
+        weights = rows.weights
+        self._segments = [
+            _Segment(rows.eta[part], None if weights is None else weights[part]) for part in np.split(order, edges[:-1])
         ]
+        sums = rows.eta[:, 0].astype(np.float64) + rows.eta[:, 1]
+        self._sums = float(sums.min(initial=1)) * (1 - _ROUNDING), float(sums.max(initial=1)) * (1 + _ROUNDING)
 
-    @classmethod
-    def of(cls, rows: Rows) -> SortedRatios | None:
-        """Return the sorted rows, or None where they are of another kind: more classes, another basis, odd sums."""
-        if rows.clusters is None or rows.n_classes != 2 or not (rows.eta[:, 0] + rows.eta[:, 1] > 0.5).all():
+    def cells(self, rule: RuleWeights) -> FloatArray | None:
+        """Return the weight by cluster, label and predicted class (L, R, 2); None for weights on the whole matrix."""
+        if rule.full:
             return None
-        return cls(rows, rows.clusters)
+        n_bases, n_categories = self._shape
+        table = np.empty((n_bases, n_categories, 2))
+        for cluster in range(n_bases):
+            band = self._band(rule, cluster)
+            order = slice(None) if _slope(rule, cluster) > 0 else slice(None, None, -1)
+            for label in range(n_categories):
+                segment = self._segments[cluster * n_categories + label]
+                table[cluster, label, order] = segment.split(band, rule, cluster)
+        return table
 
-    def cells(self, rule: RuleWeights) -> FloatArray:
-        """Return the weight by cluster, label and predicted class (L, R, 2)."""
-        n_categories = self._shape[1]
-        found = [segment.split(rule.weights[code // n_categories]) for code, segment in enumerate(self._segments)]
-        return np.array(found).reshape(*self._shape, 2)
-
-
-def _ratios(eta: npt.NDArray[Any]) -> FloatArray:
-    """Return eta_1 / eta_0, infinite where eta_0 is 0."""
-    table = eta.astype(np.float64, copy=False)
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(table[:, 1] / table[:, 0])
-
-
-def decided_by_ratio(rule: RuleWeights) -> bool:
-    """Say whether a rule of two classes is a threshold of the ratio: diagonal weights, positive, of sensible size."""
-    if rule.full or rule.shift is not None or not _within(rule.weights, _WEIGHTS):
-        return False
-    return _within(rule.weights[:, 0] / rule.weights[:, 1], _THRESHOLDS)
+    def _band(self, rule: RuleWeights, cluster: int) -> tuple[float, float]:
+        """Return between which values of eta_1 the products have to decide."""
+        (first, last), shift = rule.weights[cluster], np.zeros(2) if rule.shift is None else rule.shift[cluster]
+        size = abs(first) + abs(last) + abs(shift[0]) + abs(shift[1])
+        margin = _ROUNDING * size * max(1.0, self._sums[1]) + _TINY
+        ends = [first * total - (shift[1] - shift[0]) for total in self._sums]
+        with np.errstate(all="ignore"):
+            low, high = np.sort([(min(ends) - margin) / (first + last), (max(ends) + margin) / (first + last)])
+        return (float(low), float(high)) if np.isfinite([low, high]).all() else _ALL
 
 
-def _within(values: FloatArray, limits: tuple[float, float]) -> bool:
-    """Say whether all values lie between the limits."""
-    return bool((values >= limits[0]).all() and (values <= limits[1]).all())
+def _slope(rule: RuleWeights, cluster: int) -> float:
+    """Return by how much class 1 gains on class 0 with eta_1."""
+    return float(rule.weights[cluster].sum())
 
 
 def _cumulated(values: FloatArray) -> FloatArray:

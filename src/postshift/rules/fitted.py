@@ -8,7 +8,7 @@ their spread (``scores``), and the best single member. A mixture may score .50 w
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.special import softmax
@@ -99,7 +99,7 @@ class FittedRule:
         """Return the members' scores, each divided by its spread, averaged by their shares."""
         scales = np.ones(len(self.mixture.members)) if self.scales is None else self.scales
         parts = zip(self.mixture.members, self.mixture.shares, scales, strict=True)
-        return np.asarray(sum(share / scale * _centred(member, eta, phi) for member, share, scale in parts))
+        return np.asarray(sum(share / scale * _centred(member.scores(eta, phi)) for member, share, scale in parts))
 
 
 def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedRule:
@@ -116,27 +116,59 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     stay as far behind the randomised classifier, the rule says so.
     """
     problem = problem.few_rows(LABELLING_ROWS)
-    eta, phi = problem.val.eta, problem.val.bases[rule.basis]
-    scales = np.array([_centred(member, eta, phi).std() for member in rule.mixture.members])
-    spread = replace(rule, labelling="scores", scales=np.where(scales > 0, scales, 1.0))
+    members = _Members.of(rule, problem.val)
+    votes = rule, np.argmax(members.distribution, axis=1)
+    spread = replace(rule, labelling="scores", scales=members.scales), np.argmax(members.averaged, axis=1)
     order = np.argsort(-rule.mixture.shares, kind="stable")
     kept = order if problem.is_labelled else order[:1]  # where every question costs, only the largest member
-    singles = [replace(rule, mixture=Mixture.of([rule.mixture.members[k]], [1.0])) for k in kept]
+    singles = [(_single(rule, k), members.labels[k]) for k in kept]
     # A minimum sits where two recalls meet, and there votes are a matter of chance: averaged scores come first.
-    usual = [spread, rule] if hasattr(problem.metric, "smoothed") else [rule, spread]
-    options = [*usual, *singles]
-    # Seen from inside the posterior: the problem's eta is what the plug-ins read.
-    labels = [replace(option, posterior=Identity()).labels(problem.val) for option in options]
+    usual = [spread, votes] if hasattr(problem.metric, "smoothed") else [votes, spread]
+    options, labels = [option for option, _ in (*usual, *singles)], [found for _, found in (*usual, *singles)]
     values = np.array((yield from problem.label_values(labels)))
     best = int(np.argmax(values - [problem.scale * paired_noise(each, labels[0]) for each in labels]))
     if problem.kind == "hard":
         return options[best]
-    (mixed,) = yield from problem.values([rule.mixture.distribution(eta, phi)])
-    noise = problem.scale * paired_noise(labels[best], drawn=rule.mixture.distribution(eta, phi))
-    if mixed - values[best] <= noise:
+    (mixed,) = yield from problem.values([members.distribution])
+    if mixed - values[best] <= problem.scale * paired_noise(labels[best], drawn=members.distribution):
         return options[best]
     note = f"only the randomised classifier reaches {mixed:.3f} (labels: {values[best]:.3f}): draw from `distribution`"
     return replace(options[best], note=note)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Members:
+    """What the members of a mixture say of the rows of a table, each of them scored once.
+
+    The table is seen from inside the rule's posterior: its eta is what the plug-ins read.
+    """
+
+    labels: tuple[IntArray, ...]
+    scales: FloatArray  # the spread of each member's scores
+    distribution: FloatArray
+    averaged: FloatArray
+
+    @classmethod
+    def of(cls, rule: FittedRule, table: Table) -> _Members:
+        """Score the rows by every member."""
+        eta, phi, mixture = table.eta, table.phi(rule.basis), rule.mixture
+        rows = np.arange(len(eta))
+        labels: list[IntArray] = []
+        scales = np.ones(len(mixture.members))
+        votes, averaged = np.zeros(eta.shape), np.zeros(eta.shape)
+        for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
+            scores = member.scores(eta, phi)
+            labels.append(np.argmax(scores, axis=1))
+            votes[rows, labels[-1]] += share
+            centred = _centred(scores)
+            scales[k] = centred.std() or 1.0
+            averaged += share / scales[k] * centred
+        return cls(labels=tuple(labels), scales=scales, distribution=votes, averaged=averaged)
+
+
+def _single(rule: FittedRule, member: int) -> FittedRule:
+    """Return the rule with one member alone."""
+    return replace(rule, mixture=Mixture.of([rule.mixture.members[member]], [1.0]))
 
 
 def paired_noise(labels: IntArray, others: IntArray | None = None, *, drawn: FloatArray | None = None) -> float:
@@ -146,7 +178,6 @@ def paired_noise(labels: IntArray, others: IntArray | None = None, *, drawn: Flo
     return float(np.sqrt(apart / len(labels)))
 
 
-def _centred(member: Any, eta: FloatArray, phi: FloatArray) -> FloatArray:
-    """Return a member's scores less their row means, which do not matter."""
-    scores = member.scores(eta, phi)
+def _centred(scores: FloatArray) -> FloatArray:
+    """Return scores less their row means, which do not matter."""
     return np.asarray(scores - scores.mean(axis=1, keepdims=True))

@@ -22,6 +22,8 @@ from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
 from postshift.rules.problem import CONSTANT, Problem, Table
 
+ENOUGH_CELLS = 2_000_000  # rows times classes: with labels at hand, more of them change what is found by noise only
+PER_COEFFICIENT = 10_000  # rows that are never too many
 MANY_ROWS = 20_000  # validation rows from which the bias of distant probes counts for more than their smoothing
 
 
@@ -135,7 +137,8 @@ class Paper:
         return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUESTIONS
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
-        """Run the loop, then choose the way to deterministic labels."""
+        """Run the loop, then choose the way to deterministic labels; of very many rows a fixed draw is enough."""
+        problem = problem.few_rows(self._n_enough(problem))
         train = _training(problem)
         if train.labels is None:
             raise LabelError(
@@ -163,6 +166,12 @@ class Paper:
         held = problem.held(self.basis)
         same = train is problem.val and problem.n_categories == problem.n_classes
         return held if held is not None and same else train.engine(self.basis)
+
+    def _n_enough(self, problem: Problem) -> int:
+        """Return how many rows of each sample tell all there is to tell about the coefficients."""
+        n_bases: int = problem.val.phi(self.basis).shape[1]
+        n_coefficients = n_bases * weighting_named(self._weighting(problem)).n_terms(problem.n_classes)
+        return max(ENOUGH_CELLS // problem.n_classes, PER_COEFFICIENT * n_coefficients)
 
     def _weighting(self, problem: Problem) -> str:
         """Return what the weights stand on."""

@@ -312,6 +312,12 @@ class Problem:
         found = weighted_confusions(weights, self._categories, table, n_categories=self.n_categories)
         return np.asarray(found[0])
 
+    def label_confusion(self, labels: IntArray) -> FloatArray:
+        """Return the confusion matrix (R, m) of deterministic labels on the validation rows."""
+        cells = self._categories * self.n_classes + labels
+        counted = np.bincount(cells, weights=self.val.weights, minlength=self.n_categories * self.n_classes)
+        return np.asarray(counted.reshape(self.n_categories, -1) / counted.sum())
+
     def confusion_rows(self, order: IntArray | slice) -> tuple[IntArray, FloatArray]:
         """Return category and share of weight of the validation rows, in an order."""
         return self._categories[order], self.row_weights[order]
@@ -329,7 +335,9 @@ class Problem:
         return [float(answer) for answer in answers]
 
     def label_values(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
-        """Return the value of deterministic labels."""
+        """Return the value of deterministic labels; where the true ones are at hand, rows are counted."""
+        if self.is_labelled:
+            return [float(self.metric_of(self.label_confusion(each))) for each in labels]
         return (yield from self.values([onehot(each, n_classes=self.n_classes) for each in labels]))
 
     def held(self, basis: str) -> MemoryEngine | None:

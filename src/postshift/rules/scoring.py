@@ -151,7 +151,7 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
 
     Other metrics read the predicted-class rates too, and pseudo-rows would invent predictions that no label made.
     """
-    confusion = problem.confusion(onehot(labels, n_classes=problem.n_classes))
+    confusion = problem.label_confusion(labels)
     if problem.scoring_metric.weighting == "diagonal":
         confusion = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
     return float(problem.metric_of(confusion))
