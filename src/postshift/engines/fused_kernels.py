@@ -21,50 +21,39 @@ def _compiled(loop: Loop) -> Loop:
     return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
 
 
+@numba.njit(inline="always")  # as a call it takes twice the time
+def _first_best(eta: Any, row: Any, alpha: Any, shift: Any, cluster: Any) -> Any:
+    """Return the first class with the largest score ``alpha eta (+ shift)`` of a row."""
+    top = eta[row, 0] * alpha[cluster, 0]
+    if shift is not None:
+        top += shift[cluster, 0]
+    best = 0
+    for j in range(1, eta.shape[1]):
+        score = eta[row, j] * alpha[cluster, j]
+        if shift is not None:
+            score += shift[cluster, j]
+        leads = score > top
+        best = j if leads else best
+        top = score if leads else top
+    return best
+
+
 @_compiled
 def count_hits(  # noqa: PLR0917 -- compiled loops take their arguments by position
     eta: Any, clusters: Any, labels: Any, weights: Any, alpha: Any, shift: Any, hits: Any
 ) -> None:
     """Add to ``hits`` (L, m) the weight of the rows whose first largest score is that of their label."""
-    n_rows, n_classes = eta.shape
-    for row in range(n_rows):
-        cluster = clusters[row]
-        top = eta[row, 0] * alpha[cluster, 0]
-        if shift is not None:
-            top += shift[cluster, 0]
-        best = 0
-        for j in range(1, n_classes):
-            score = eta[row, j] * alpha[cluster, j]
-            if shift is not None:
-                score += shift[cluster, j]
-            leads = score > top
-            best = j if leads else best
-            top = score if leads else top
-        label = labels[row]
-        if weights is None:
-            hits[cluster, label] += best == label
-        else:
-            hits[cluster, label] += weights[row] * (best == label)
+    for row in range(len(eta)):
+        cluster, label = clusters[row], labels[row]
+        hit = _first_best(eta, row, alpha, shift, cluster) == label
+        hits[cluster, label] += hit if weights is None else weights[row] * hit
 
 
 @_compiled
 def predict_clusters(eta: Any, clusters: Any, alpha: Any, shift: Any, predicted: Any) -> None:
     """Write the first class with the largest score ``alpha eta (+ shift)``."""
-    n_rows, n_classes = eta.shape
-    for row in range(n_rows):
-        cluster = clusters[row]
-        top = eta[row, 0] * alpha[cluster, 0]
-        if shift is not None:
-            top += shift[cluster, 0]
-        best = 0
-        for j in range(1, n_classes):
-            score = eta[row, j] * alpha[cluster, j]
-            if shift is not None:
-                score += shift[cluster, j]
-            leads = score > top
-            best = j if leads else best
-            top = score if leads else top
-        predicted[row] = best
+    for row in range(len(eta)):
+        predicted[row] = _first_best(eta, row, alpha, shift, clusters[row])
 
 
 @_compiled

@@ -23,22 +23,20 @@ _ALL = (-np.inf, np.inf)
 
 
 class _Segment:
-    """The rows of one cluster and label."""
+    """The rows of one cluster and label, of all rows ``eta`` and their weights."""
 
-    def __init__(self, eta: npt.NDArray[Any], weights: FloatArray | None) -> None:
-        self._eta, self._weights = eta, weights
-        column = self._column
-        self._sorted = np.sort(column) if weights is None else column[self._order]
+    def __init__(self, eta: npt.NDArray[Any], weights: FloatArray | None, rows: IntArray) -> None:
+        self._eta, self._weights, self._rows = eta, weights, rows
+        self._sorted = np.sort(self._column(rows)) if weights is None else self._column(self._order)
 
-    @property
-    def _column(self) -> FloatArray:
-        """eta_1 of every row, in double precision: thresholds are."""
-        return self._eta[:, 1].astype(np.float64)
+    def _column(self, rows: IntArray) -> FloatArray:
+        """Return eta_1 of some rows, in double precision: thresholds are."""
+        return np.asarray(self._eta[rows, 1], dtype=np.float64)
 
     @cached_property
     def _order(self) -> IntArray:
         """The rows by ascending eta_1; rows that count once need it only where some lie in a band."""
-        return np.asarray(np.argsort(self._column))
+        return np.asarray(self._rows[np.argsort(self._column(self._rows))])
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, FloatArray] | None:
@@ -51,7 +49,7 @@ class _Segment:
     def _outside(self, low: int, high: int) -> tuple[float, float]:
         """Return the weight of the first ``low`` rows and of those from ``high`` on."""
         if self._sums is None:
-            return float(low), float(len(self._eta) - high)
+            return float(low), float(len(self._rows) - high)
         return float(self._sums[0][low]), float(self._sums[1][high])
 
     def split(self, band: tuple[float, float], rule: RuleWeights, cluster: int) -> tuple[float, float]:
@@ -78,10 +76,7 @@ class SortedColumn:
         codes = clusters.astype(np.intp) * rows.n_categories + rows.labels
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max(initial=0))), kind="stable")
         edges = np.cumsum(np.bincount(codes, minlength=rows.n_bases * rows.n_categories))
-        weights = rows.weights
-        self._segments = [
-            _Segment(rows.eta[part], None if weights is None else weights[part]) for part in np.split(order, edges[:-1])
-        ]
+        self._segments = [_Segment(rows.eta, rows.weights, part) for part in np.split(order, edges[:-1])]
         sums = rows.eta[:, 0].astype(np.float64) + rows.eta[:, 1]
         self._sums = float(sums.min(initial=1)) * (1 - _ROUNDING), float(sums.max(initial=1)) * (1 + _ROUNDING)
 

@@ -62,7 +62,7 @@ class FittedRule:
         """Return the deterministic label of every row."""
         eta, phi = self._read(table)
         if self.labelling == "scores":
-            return np.asarray(np.argmax(self._averaged(eta, phi), axis=1))
+            return np.asarray(np.argmax(self.averaged(eta, phi), axis=1))
         return np.asarray(np.argmax(mixture_table(self.mixture, eta, phi), axis=1))
 
     def distribution(self, table: Table) -> FloatArray:
@@ -78,7 +78,7 @@ class FittedRule:
             even = np.full_like(raised, 1 / raised.shape[1])
             return np.asarray(np.divide(raised, sums, out=even, where=sums > 0))
         if self.labelling == "scores":
-            return np.asarray(softmax(self._averaged(eta, phi), axis=1))
+            return np.asarray(softmax(self.averaged(eta, phi), axis=1))
         return mixture_table(self.mixture, eta, phi)
 
     @property
@@ -95,11 +95,18 @@ class FittedRule:
         """Return what the plug-ins read."""
         return self.posterior(table.eta), table.phi(self.basis)
 
-    def _averaged(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the members' scores, each divided by its spread, averaged by their shares."""
+    def averaged(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
+        """Return the members' scores of rows that the posterior has seen, each over its spread, averaged by shares.
+
+        Scores are linear in the coefficients: members of one weighting are scored as one.
+        """
         scales = np.ones(len(self.mixture.members)) if self.scales is None else self.scales
-        parts = zip(self.mixture.members, self.mixture.shares, scales, strict=True)
-        return np.asarray(sum(share / scale * _centred(member.scores(eta, phi)) for member, share, scale in parts))
+        merged: dict[str, PlugIn] = {}
+        for member, factor in zip(self.mixture.members, self.mixture.shares / scales, strict=True):
+            name, alpha = member.weighting.name, factor * member.alpha
+            before = merged.get(name)
+            merged[name] = replace(member, alpha=alpha if before is None else before.alpha + alpha)
+        return np.asarray(sum(member.scores(eta, phi) for member in merged.values()))
 
 
 def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedRule:
@@ -118,12 +125,13 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     problem = problem.few_rows(LABELLING_ROWS)
     members = _Members.of(rule, problem.val)
     votes = rule, np.argmax(members.distribution, axis=1)
-    spread = replace(rule, labelling="scores", scales=members.scales), np.argmax(members.averaged, axis=1)
+    spread = replace(rule, labelling="scores", scales=members.scales)
+    averaged = np.argmax(spread.averaged(problem.val.eta, problem.val.phi(rule.basis)), axis=1)
     order = np.argsort(-rule.mixture.shares, kind="stable")
     kept = order if problem.is_labelled else order[:1]  # where every question costs, only the largest member
     singles = [(_single(rule, k), members.labels[k]) for k in kept]
     # A minimum sits where two recalls meet, and there votes are a matter of chance: averaged scores come first.
-    usual = [spread, votes] if hasattr(problem.metric, "smoothed") else [votes, spread]
+    usual = [(spread, averaged), votes] if hasattr(problem.metric, "smoothed") else [votes, (spread, averaged)]
     options, labels = [option for option, _ in (*usual, *singles)], [found for _, found in (*usual, *singles)]
     values = np.array((yield from problem.label_values(labels)))
     best = int(np.argmax(values - [problem.scale * paired_noise(each, labels[0]) for each in labels]))
@@ -143,27 +151,24 @@ class _Members:
     The table is seen from inside the rule's posterior: its eta is what the plug-ins read.
     """
 
-    labels: tuple[IntArray, ...]
-    scales: FloatArray  # the spread of each member's scores
+    labels: IntArray  # of each member (T, n)
+    scales: FloatArray  # the spread of each member's scores in a row
     distribution: FloatArray
-    averaged: FloatArray
 
     @classmethod
     def of(cls, rule: FittedRule, table: Table) -> _Members:
         """Score the rows by every member."""
         eta, phi, mixture = table.eta, table.phi(rule.basis), rule.mixture
-        rows = np.arange(len(eta))
-        labels: list[IntArray] = []
-        scales = np.ones(len(mixture.members))
-        votes, averaged = np.zeros(eta.shape), np.zeros(eta.shape)
+        (n_rows, n_classes), n_members = eta.shape, len(mixture.members)
+        labels, squares = np.empty((n_members, n_rows), dtype=np.intp), np.zeros(n_members)
+        votes, evenly = np.zeros(eta.shape), np.full(n_classes, 1 / n_classes)
         for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
             scores = member.scores(eta, phi)
-            labels.append(np.argmax(scores, axis=1))
-            votes[rows, labels[-1]] += share
-            centred = _centred(scores)
-            scales[k] = centred.std() or 1.0
-            averaged += share / scales[k] * centred
-        return cls(labels=tuple(labels), scales=scales, distribution=votes, averaged=averaged)
+            labels[k] = np.argmax(scores, axis=1)
+            votes[np.arange(n_rows), labels[k]] += share
+            squares[k] = np.square(scores - (scores @ evenly)[:, None]).sum()
+        scales = np.sqrt(squares / eta.size)
+        return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes)
 
 
 def _single(rule: FittedRule, member: int) -> FittedRule:
@@ -176,8 +181,3 @@ def paired_noise(labels: IntArray, others: IntArray | None = None, *, drawn: Flo
     same = labels == others if drawn is None else drawn[np.arange(len(labels)), labels]
     apart = max(0.0, 1 - float(np.mean(same)))
     return float(np.sqrt(apart / len(labels)))
-
-
-def _centred(scores: FloatArray) -> FloatArray:
-    """Return scores less their row means, which do not matter."""
-    return np.asarray(scores - scores.mean(axis=1, keepdims=True))

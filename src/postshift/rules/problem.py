@@ -277,7 +277,7 @@ class Problem:
         """Rows of the confusion matrix: the classes, or (group, class) pairs."""
         return int(getattr(self.metric, "n_categories", self.n_classes))
 
-    @property
+    @cached_property
     def counts(self) -> FloatArray:
         """Weight of the validation rows of each category."""
         weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
