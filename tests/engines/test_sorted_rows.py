@@ -123,7 +123,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
     assert plain._sorted is None
     expected = [plain.classifier_sums(rule, confusions=True) for rule in rules]
     monkeypatch.setattr(memory, "FEW_SORTED", 0)
-    monkeypatch.setattr(settled, "_CHUNK_ROWS", 64)
+    monkeypatch.setattr(settled, "_CHUNK_ROWS", {False: 64, True: 64})
     engine = MemoryEngine(sample, kernels=kernels, n_threads=n_threads)
     for rule, sums in zip(rules, expected, strict=True):
         found = engine.classifier_sums(rule, confusions=True)

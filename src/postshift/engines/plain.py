@@ -133,18 +133,8 @@ class PlainPasses:
 
     def _scores(self, span: Span, rule: RuleWeights) -> FloatArray:
         """Return the scores of a span (m, rows); hard clusters give the very products of the plug-in."""
-        eta, weights = self._eta[:, span.rows], rule.weights[span.place]
         phi = _ONE if self._phi is None else self._phi[:, span.rows]
-        if rule.full:
-            scores = (weights[0].T @ eta) * phi[0]
-            for matrix, values in zip(weights[1:], phi[1:], strict=True):
-                scores += (matrix.T @ eta) * values
-            return np.asarray(scores)
-        scores = weights.T @ phi
-        scores = np.multiply(scores, eta, out=None if self._hard else scores)
-        if rule.shift is not None:
-            scores += rule.shift[span.place].T @ phi
-        return np.asarray(scores)
+        return class_scores(rule.of_functions(span.place), self._eta[:, span.rows], phi)
 
     def _chosen(self, span: Span, rule: RuleWeights) -> FloatArray:
         """Return the weight of each row of a span at its predicted class, 0 elsewhere (m, rows)."""
@@ -166,6 +156,20 @@ class PlainPasses:
     def _weights_of(self, span: Span, rows: slice = slice(None)) -> FloatArray | None:
         """Return the weights of a span, or of some of its rows."""
         return None if self._weights is None else self._weights[span.rows][rows]
+
+
+def class_scores(rule: RuleWeights, eta: Table, phi: FloatArray) -> FloatArray:
+    """Return the scores (m, n) of rows kept class by class, eta' (m, n) and phi' (L, n) or, for ones, (L, 1)."""
+    if rule.full:
+        scores = (rule.weights[0].T @ eta) * phi[0]
+        for matrix, values in zip(rule.weights[1:], phi[1:], strict=True):
+            scores += (matrix.T @ eta) * values
+        return np.asarray(scores)
+    scores = rule.weights.T @ phi
+    scores = np.multiply(scores, eta, out=scores if scores.shape == eta.shape else None)
+    if rule.shift is not None:
+        scores += rule.shift.T @ phi
+    return np.asarray(scores)
 
 
 def first_largest(scores: FloatArray) -> npt.NDArray[Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.mixture import Mixture
+from postshift.core.plugin import PlugIn
+from postshift.engines.plain import class_scores, first_largest
 from postshift.engines.rows import CodeArray, RuleWeights, clusters_of, row_slices
 
 FEW_SCORES = 20_000_000  # rows times classes times members below which numba is not worth its import
@@ -47,8 +50,36 @@ def mixture_table(
             return found
     table = np.empty((len(eta), mixture.n_classes))
     for rows in row_slices(0, len(eta), max(_BLOCK_CELLS // mixture.n_classes, 64)):
-        table[rows] = mixture.distribution(eta[rows], phi[rows])
+        table[rows] = _votes(mixture, ClassColumns.of(eta[rows], phi[rows])).T
     return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassColumns:
+    """Rows kept class by class: operations along contiguous rows are several times faster than along short ones."""
+
+    eta: FloatArray  # (m, n)
+    phi: FloatArray  # (L, n)
+
+    @classmethod
+    def of(cls, eta: FloatArray, phi: FloatArray) -> ClassColumns:
+        """Turn tables of rows."""
+        return cls(eta=np.ascontiguousarray(eta.T), phi=np.ascontiguousarray(phi.T))
+
+    def scores(self, member: PlugIn) -> FloatArray:
+        """Return the scores (m, n) of a plug-in."""
+        rule = RuleWeights.of(member)
+        if rule is None:
+            return np.ascontiguousarray(member.scores(self.eta.T, self.phi.T).T)
+        return class_scores(rule, self.eta, self.phi)
+
+
+def _votes(mixture: Mixture, rows: ClassColumns) -> FloatArray:
+    """Return the share of the members (m, n) that are for each class."""
+    votes, places = np.zeros(rows.eta.shape), np.arange(rows.eta.shape[1])
+    for member, share in zip(mixture.members, mixture.shares, strict=True):
+        votes[first_largest(rows.scores(member)), places] += share
+    return votes
 
 
 def _compiled(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> FloatArray | None:

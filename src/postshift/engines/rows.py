@@ -91,6 +91,10 @@ class RuleWeights:
             return cls(weights=alpha.reshape(-1, n_classes, n_classes))
         return None
 
+    def of_functions(self, place: slice) -> RuleWeights:
+        """Return the coefficients of some basis functions alone."""
+        return RuleWeights(weights=self.weights[place], shift=None if self.shift is None else self.shift[place])
+
     @property
     def key(self) -> bytes:
         """What tells rules apart."""

@@ -22,7 +22,7 @@ from postshift.engines.rows import CodeArray, Rows, RuleWeights, row_slices, str
 MOST_LEVELS = 32  # into which the rows of a cluster and class are parted by their ratio
 _LEAST_ROWS = 8  # of a bin, on average: looking at bins must be cheaper than scoring their rows
 _MARGIN = 1e-12  # relative: the bounds and the products of a row are off by a few roundings
-_CHUNK_ROWS = 1 << 13  # scored at a time
+_CHUNK_ROWS = {False: 1 << 13, True: 1 << 15}  # scored at a time by NumPy and by compiled loops, which keep to a cache
 _COPY_ROWS = 1 << 13  # whose leads are found at a time
 
 Each = Callable[[Callable[["Run"], FloatArray], Iterable["Run"]], Iterable[FloatArray]]
@@ -55,6 +55,7 @@ class SettledBins:
     def __init__(self, rows: Rows, clusters: CodeArray, *, compiled: bool, each: Each) -> None:
         self._shape = (rows.n_bases, rows.n_categories, rows.n_classes)
         self._each, self._count = each, self._compiled_count() if compiled else self._plain_count
+        self._chunk = _CHUNK_ROWS[compiled]
         lead = _Lead.of(rows.eta)
         n_levels = int(np.clip(rows.n_samples // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
         level = np.minimum((n_levels * np.sqrt(np.sqrt(lead.ratio))).astype(np.intp), n_levels - 1)
@@ -63,7 +64,7 @@ class SettledBins:
         self._eta, self._labels = sorted_columns(rows.eta, order), rows.labels[order]
         self._weights = None if rows.weights is None else rows.weights[order]
         codes = codes[order]
-        starts = np.array([some.start for some in runs_of(codes, longest=_CHUNK_ROWS)])
+        starts = np.array([some.start for some in runs_of(codes, longest=self._chunk)])
         self._starts, self._stops = starts, np.append(starts[1:], len(codes))
         segments = codes[starts] // n_levels
         self._cluster, self._place = np.divmod(segments, rows.n_classes)
@@ -122,7 +123,7 @@ class SettledBins:
         if len(bins) == 0:
             return []
         cluster = self._cluster[bins]
-        share = np.cumsum(self._stops[bins] - self._starts[bins]) // _CHUNK_ROWS
+        share = np.cumsum(self._stops[bins] - self._starts[bins]) // self._chunk
         new = (np.diff(bins) != 1) | (np.diff(cluster) != 0) | (np.diff(share) != 0)
         edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(bins)]])
         starts, stops = self._starts[bins[edges[:-1]]], self._stops[bins[edges[1:] - 1]]

@@ -18,7 +18,8 @@ from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.records import Iteration
 from postshift.core.weighting import DIAGONAL
-from postshift.engines.prediction import mixture_table
+from postshift.engines.plain import first_largest
+from postshift.engines.prediction import ClassColumns, mixture_table
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import CONSTANT, Problem, Table
@@ -158,17 +159,15 @@ class _Members:
     @classmethod
     def of(cls, rule: FittedRule, table: Table) -> _Members:
         """Score the rows by every member."""
-        eta, phi, mixture = table.eta, table.phi(rule.basis), rule.mixture
-        (n_rows, n_classes), n_members = eta.shape, len(mixture.members)
-        labels, squares = np.empty((n_members, n_rows), dtype=np.intp), np.zeros(n_members)
-        votes, evenly = np.zeros(eta.shape), np.full(n_classes, 1 / n_classes)
+        mixture, read = rule.mixture, ClassColumns.of(table.eta, table.phi(rule.basis))
+        labels = np.empty((len(mixture.members), table.n_rows), dtype=np.intp)
+        scales, votes = np.zeros(len(labels)), np.zeros((table.n_classes, table.n_rows))
         for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
-            scores = member.scores(eta, phi)
-            labels[k] = np.argmax(scores, axis=1)
-            votes[np.arange(n_rows), labels[k]] += share
-            squares[k] = np.square(scores - (scores @ evenly)[:, None]).sum()
-        scales = np.sqrt(squares / eta.size)
-        return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes)
+            scores = read.scores(member)
+            labels[k] = first_largest(scores)
+            votes[labels[k], np.arange(table.n_rows)] += share
+            scales[k] = (scores - scores.mean(axis=0)).std()
+        return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes.T)
 
 
 def _single(rule: FittedRule, member: int) -> FittedRule:
