@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test bench check format wheel-test clean
+.PHONY: help setup demo test test-deep bench check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,11 @@ test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests
 	@"$(BIN)/python" -m pytest -n auto
+
+test-deep: export OPENBLAS_NUM_THREADS := 1
+test-deep: export OMP_NUM_THREADS := 1
+test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
+	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1
@@ -86,6 +91,11 @@ $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing postshift and the development packages ..."
 	@$(PIP) -c constraints.txt -e '.[dev]'
 	@touch "$(VENV)/.demo-ready" "$@"
+
+$(VENV)/.deep-ready: $(VENV)/.dev-ready
+	@echo "Installing torch ..."
+	@$(PIP) -c constraints.txt -e '.[dev,deep]'
+	@touch "$@"
 
 $(VENV)/.bench-ready: $(VENV)/.dev-ready
 	@echo "Installing what postshift is measured against ..."

@@ -1,0 +1,124 @@
+"""Class weights for a model's probabilities by differential evolution: the metric as a black box, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import differential_evolution
+from scipy.stats.qmc import LatinHypercube
+from sklearn.utils import check_random_state
+
+from postshift._validation import FloatArray, check_count, check_in_range
+from postshift.baselines._base import CountedMetric, Rows
+from postshift.baselines.plugin_search import WeightedModel
+from postshift.exceptions import SettingError
+
+MIN_POPULATION = 5  # what differential evolution needs
+
+
+class DirectSearch(WeightedModel):
+    """The weights of ``argmax_i w_i eta_i`` by differential evolution on the metric of the validation rows.
+
+    The search is over the logarithms of the weights, that of the first class being 0. The first population is a Latin
+    hypercube, and the model as it is, with equal weights, is in it: the result never scores lower on these rows.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        The model, fitted to the training rows. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator`.
+    metric : str, metric, scorer or callable, default="balanced_accuracy"
+        What to maximise: all that :class:`~postshift.PostShiftClassifier` takes.
+    max_queries : int, default=1000
+        The most questions put to the metric, at least ``population``.
+    population : int, default=20
+        Candidates in a generation, at least 5.
+    max_log_weight : float, default=7.0
+        How far the logarithm of a weight may be from 0.
+    random_state : int, RandomState or None, default=0
+        Seed of the search.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted model.
+    weights_ : array of shape (m,)
+        The class weights, the first being 1.
+    n_queries_ : int
+        Questions put to the metric.
+    score_ : float
+        The metric of the result on the validation rows; greater is better.
+    classes_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from postshift.baselines.direct_search import DirectSearch
+    >>> X, y = make_classification(1000, weights=[0.9, 0.1], random_state=0)
+    >>> model = DirectSearch(LogisticRegression(), metric="g_mean", max_queries=200)
+    >>> model = model.fit(X[:600], y[:600], X[600:], y[600:])
+    >>> bool(model.weights_[1] > 1), model.n_queries_
+    (True, 200)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        metric: Any = "balanced_accuracy",
+        max_queries: int = 1000,
+        population: int = 20,
+        max_log_weight: float = 7.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.max_queries = max_queries
+        self.population = population
+        self.max_log_weight = max_log_weight
+        self.random_state = random_state
+
+    def _search(self, eta: FloatArray, rows: Rows, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
+        """Return the weights of the best candidate of all generations."""
+        n_generations = self._n_generations()
+        radius = check_in_range(self.max_log_weight, name="max_log_weight", low=0, high=300, open_low=True)
+        metric = CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        bounds = [(-radius, radius)] * (rows.n_classes - 1)
+        found = differential_evolution(
+            lambda logs: -metric(np.argmax(weights_of(logs) * eta, axis=1)),
+            bounds,
+            init=self._first_population(bounds, seed),
+            maxiter=n_generations - 1,
+            tol=0,  # stops before only where all candidates score the same
+            polish=False,  # the metric is a step function: it has no gradient
+            seed=seed,
+        )
+        self.score_ = -float(found.fun)
+        return weights_of(found.x), metric.n_queries
+
+    def _n_generations(self) -> int:
+        """Return how many generations the questions are enough for."""
+        population = check_count(self.population, name="population", low=MIN_POPULATION)
+        max_queries = check_count(self.max_queries, name="max_queries", low=1)
+        if max_queries < population:
+            raise SettingError(
+                f"max_queries={max_queries} is not enough for one generation of {population}: raise it, or lower "
+                "population"
+            )
+        return max_queries // population
+
+    def _first_population(self, bounds: list[tuple[float, float]], seed: int) -> FloatArray:
+        """Return candidates that fill the box evenly, the first being equal weights."""
+        low, high = np.transpose(bounds)
+        points = low + (high - low) * LatinHypercube(len(bounds), seed=seed).random(self.population)
+        points[0] = 0
+        return np.asarray(points)
+
+
+def weights_of(logs: Any) -> FloatArray:
+    """Return the class weights, the first being 1, of the logarithms of the others."""
+    return np.asarray(np.exp(np.concatenate([[0.0], logs])))

@@ -1,0 +1,190 @@
+"""Learning to reweight examples (Ren et al., 2018), for softmax regression in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift.baselines._base import Baseline, Rows
+from postshift.baselines.deep import is_network
+from postshift.baselines.deep_methods import learn_to_reweight, prepared
+from postshift.baselines.softmax import (
+    as_design,
+    fitted_head,
+    joined,
+    mean_loss,
+    one_hot,
+    penalised_loss,
+    penalty_of,
+    row_losses,
+    scores_of,
+    softmax_model,
+    transformed,
+)
+from postshift.estimators.model import eta_of
+from postshift.exceptions import InputError
+
+Labelled = tuple[Any, FloatArray]  # rows (n, d) and their targets (n, m)
+
+
+class LearnToReweight(Baseline):
+    """Training by stochastic gradient descent in which every row of a batch counts as far as it helps validation rows.
+
+    In each step, a batch of training rows is weighted by how fast the loss of a batch of validation rows would fall if
+    the row counted a little more: the negative derivative, at least 0, divided by the batch's sum. The step is made
+    with these weights (Ren et al., 2018). A batch without any row that helps is passed over.
+
+    Parameters
+    ----------
+    estimator : SoftmaxRegression, NetworkClassifier or Pipeline that ends in one, optional
+        The model, ``SoftmaxRegression()`` by default; of it the penalty ``C`` is used. Training starts from zeros. A
+        network is trained as its own parameters say, and of those below only ``batch_size`` counts, for validation.
+    learning_rate : float, default=0.1
+        The first step. Steps shrink in equal amounts to 0.
+    n_epochs : int, default=10
+        Passes over the training rows.
+    batch_size : int, default=100
+        Training rows of a batch, and validation rows of a batch; all where there are fewer.
+    momentum : float, default=0.9
+        Share of the last move that the next one keeps.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The trained model.
+    example_weights_ : array of shape (n_train,)
+        Mean weight of each training row, times the batch size: above 1 where it counted more than evenly. Not there
+        for a network.
+    classes_ : array of shape (m,)
+        The classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from postshift.baselines.learn_to_reweight import LearnToReweight
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2100, 2))
+    >>> clean = (X[:, 0] > 0).astype(int)
+    >>> noisy = np.where(rng.random(2100) < 0.7, 0, clean)  # most rows of class 1 are labelled 0
+    >>> model = LearnToReweight().fit(X[:2000], noisy[:2000], X[2000:], clean[2000:])
+    >>> wrong = noisy[:2000] != clean[:2000]
+    >>> bool(model.example_weights_[wrong].mean() < 0.5 * model.example_weights_[~wrong].mean())
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        learning_rate: float = 0.1,
+        n_epochs: int = 10,
+        batch_size: int = 100,
+        momentum: float = 0.9,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.momentum = momentum
+        self.random_state = random_state
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the trained model's probabilities (n, m)."""
+        return self._new_scores(X)
+
+    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Train."""
+        if is_network(self.estimator):
+            self._fit_network(rows)
+        else:
+            self._fit_softmax(rows)
+
+    def _fit_network(self, rows: Rows) -> None:
+        """Train a network."""
+        head, model, rows = prepared(self.estimator, rows, classes=self.classes_)
+        if hasattr(model, "weights_"):
+            raise InputError("learning to reweight trains the model itself: give one that is not frozen")
+        trained = learn_to_reweight(model, rows, classes=self.classes_, val_batch_size=self.batch_size)
+        self.estimator_ = joined(head, trained)
+        self.__dict__.pop("example_weights_", None)  # of an earlier fit
+
+    def _fit_softmax(self, rows: Rows) -> None:
+        """Train a softmax model."""
+        head, X, model = fitted_head(self.estimator, rows.X, self.classes_[rows.y], method="learning to reweight")
+        theta = self._train(
+            (as_design(X), one_hot(rows.y, rows.n_classes)),
+            (as_design(transformed(head, rows.X_val)), one_hot(rows.y_val, rows.n_classes)),
+            penalty=penalty_of(model.C, n_classes=rows.n_classes, total=len(rows.y)),
+        )
+        self.estimator_ = joined(head, softmax_model(theta, X=X, classes=self.classes_))
+
+    def _train(self, train: Labelled, val: Labelled, *, penalty: float) -> FloatArray:
+        """Return the trained parameters; sets the example weights."""
+        rate = check_in_range(
+            self.learning_rate, name="learning_rate", low=0, high=np.inf, open_low=True, open_high=True
+        )
+        momentum = check_in_range(self.momentum, name="momentum", low=0, high=1, open_high=True)
+        theta = np.zeros((train[1].shape[1], train[0].shape[1] + 1))
+        move, total = np.zeros_like(theta), np.zeros(len(train[1]))
+        for left, batch, batch_val in self._batches(len(train[1]), len(val[1])):
+            inner = _take(train, batch)
+            weights = example_weights(theta, inner, _take(val, batch_val))
+            _, slope = penalised_loss(theta, *inner, shares=weights, penalty=penalty)
+            move = momentum * move - rate * left * slope
+            theta = theta + move
+            total[batch] += weights * len(batch)
+        self.example_weights_ = total / self.n_epochs
+        return theta
+
+    def _batches(self, n_rows: int, n_val: int) -> Iterator[tuple[float, IntArray, IntArray]]:
+        """Yield, for each step, the share of the training still to come, and rows of either side."""
+        n_epochs = check_count(self.n_epochs, name="n_epochs", low=1)
+        size = check_count(self.batch_size, name="batch_size", low=1)
+        rng = check_random_state(self.random_state)
+        n_steps = -(-n_rows // size)
+        drawn = _endless(n_val, min(size, n_val), rng)
+        for epoch in range(n_epochs):
+            for step, batch in enumerate(np.array_split(rng.permutation(n_rows), n_steps)):
+                yield 1 - (epoch * n_steps + step) / (n_epochs * n_steps), batch, next(drawn)
+
+    def _scores(self, X: Any) -> FloatArray:
+        """Return the trained model's probabilities."""
+        return eta_of(self.estimator_, X, self.classes_)
+
+
+def meta_gradient(theta: FloatArray, train: Labelled, val: Labelled) -> FloatArray:
+    """Return the derivatives (n,), in eps at 0, of ``mean_loss_val(theta - sum_i eps_i grad loss_i)``.
+
+    That is ``-sum_j (x_j . x_i + 1) (r_j . r_i) / n_val`` with r the residuals: the scores that row i gets from the
+    validation rows' gradient, times its residuals.
+    """
+    _, towards = mean_loss(theta, *val)
+    X, targets = train
+    _, residuals = row_losses(scores_of(X, theta), targets)
+    return np.asarray(-(scores_of(X, towards) * residuals).sum(axis=1))
+
+
+def example_weights(theta: FloatArray, train: Labelled, val: Labelled) -> FloatArray:
+    """Return the weights (n,) of a batch: how much each row helps validation rows, of sum 1, or all 0 if none does."""
+    helps = np.maximum(-meta_gradient(theta, train, val), 0)
+    total = helps.sum()
+    return helps / total if total > 0 else helps
+
+
+def _take(sample: Labelled, rows: IntArray) -> Labelled:
+    """Return some rows."""
+    return sample[0][rows], sample[1][rows]
+
+
+def _endless(n_rows: int, size: int, rng: np.random.RandomState) -> Iterator[IntArray]:
+    """Yield batches of rows for ever, every row about equally often."""
+    while True:
+        order = rng.permutation(n_rows)
+        yield from (order[start : start + size] for start in range(0, n_rows - size + 1, size))
