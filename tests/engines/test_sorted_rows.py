@@ -124,6 +124,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
     expected = [plain.classifier_sums(rule, confusions=True) for rule in rules]
     monkeypatch.setattr(memory, "FEW_SORTED", 0)
     monkeypatch.setattr(settled, "_CHUNK_ROWS", {False: 64, True: 64})
+    monkeypatch.setattr(settled, "_MANY_RUNS", 2)
     engine = MemoryEngine(sample, kernels=kernels, n_threads=n_threads)
     for rule, sums in zip(rules, expected, strict=True):
         found = engine.classifier_sums(rule, confusions=True)

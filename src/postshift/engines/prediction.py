@@ -59,18 +59,20 @@ class ClassColumns:
     """Rows kept class by class: operations along contiguous rows are several times faster than along short ones."""
 
     eta: FloatArray  # (m, n)
-    phi: FloatArray  # (L, n)
+    phi: FloatArray  # (L, n), or (1, 1) for one function that is 1 everywhere
 
     @classmethod
     def of(cls, eta: FloatArray, phi: FloatArray) -> ClassColumns:
         """Turn tables of rows."""
-        return cls(eta=np.ascontiguousarray(eta.T), phi=np.ascontiguousarray(phi.T))
+        constant = phi.shape[1] == 1 and bool((phi == 1).all())
+        return cls(eta=np.ascontiguousarray(eta.T), phi=np.ones((1, 1)) if constant else np.ascontiguousarray(phi.T))
 
     def scores(self, member: PlugIn) -> FloatArray:
         """Return the scores (m, n) of a plug-in."""
         rule = RuleWeights.of(member)
         if rule is None:
-            return np.ascontiguousarray(member.scores(self.eta.T, self.phi.T).T)
+            phi = np.broadcast_to(self.phi, (len(self.phi), self.eta.shape[1]))
+            return np.ascontiguousarray(member.scores(self.eta.T, phi.T).T)
         return class_scores(rule, self.eta, self.phi)
 
 

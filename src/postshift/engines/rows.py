@@ -143,9 +143,8 @@ def strongest_other(weights: FloatArray) -> FloatArray:
     >>> strongest_other(np.array([[1.0, 3.0, 2.0]]))
     array([[3., 2., 3.]])
     """
-    order = np.argsort(weights, axis=-1)
-    best, second = (np.take_along_axis(weights, order[..., [place]], axis=-1) for place in (-1, -2))
-    return np.where(np.arange(weights.shape[-1]) == order[..., [-1]], second, best)
+    second, best = np.moveaxis(np.partition(weights, -2, axis=-1)[..., -2:, None], -2, 0)
+    return np.asarray(np.where(weights == best, second, best))
 
 
 def on_the_diagonal(single: FloatArray) -> ClassifierSums:

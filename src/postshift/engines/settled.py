@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ MOST_LEVELS = 32  # into which the rows of a cluster and class are parted by the
 _LEAST_ROWS = 8  # of a bin, on average: looking at bins must be cheaper than scoring their rows
 _MARGIN = 1e-12  # relative: the bounds and the products of a row are off by a few roundings
 _CHUNK_ROWS = {False: 1 << 13, True: 1 << 15}  # scored at a time by NumPy and by compiled loops, which keep to a cache
+_MANY_RUNS = 16  # fewer are done before other threads have begun
 _COPY_ROWS = 1 << 13  # whose leads are found at a time
 
 Each = Callable[[Callable[["Run"], FloatArray], Iterable["Run"]], Iterable[FloatArray]]
@@ -35,6 +37,12 @@ class Run:
     starts: IntArray
     stops: IntArray
     clusters: IntArray
+
+    def joined(self) -> Run:
+        """Return the same rows in fewer pieces: those of one cluster that follow each other become one."""
+        apart = (self.starts[1:] != self.stops[:-1]) | (self.clusters[1:] != self.clusters[:-1])
+        first, last = np.append(True, apart), np.append(apart, True)
+        return Run(starts=self.starts[first], stops=self.stops[last], clusters=self.clusters[first])
 
 
 class SettledBins:
@@ -77,8 +85,9 @@ class SettledBins:
         if rule.full:
             return None
         contested = self._contested(rule)
-        table = self._settled(contested)
-        for counted in self._each(lambda run: self._count(run, rule), self._runs(contested)):
+        table, runs = self._settled(contested), self._runs(contested)
+        each: Each = self._each if len(runs) >= _MANY_RUNS else map
+        for counted in each(lambda run: self._count(run, rule), runs):
             table += counted
         return table
 
@@ -118,21 +127,19 @@ class SettledBins:
         return counted.astype(np.float64, copy=False).reshape(self._shape)
 
     def _runs(self, contested: npt.NDArray[np.bool_]) -> list[Run]:
-        """Return the rows of contested bins, so many at a time; bins that follow each other become one piece."""
+        """Return the rows of contested bins, so many at a time."""
         bins = np.flatnonzero(contested)
         if len(bins) == 0:
             return []
-        cluster = self._cluster[bins]
-        share = np.cumsum(self._stops[bins] - self._starts[bins]) // self._chunk
-        new = (np.diff(bins) != 1) | (np.diff(cluster) != 0) | (np.diff(share) != 0)
-        edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(bins)]])
-        starts, stops = self._starts[bins[edges[:-1]]], self._stops[bins[edges[1:] - 1]]
-        parts = np.flatnonzero(np.diff(share[edges[:-1]])) + 1
-        pieces = zip(*(np.split(each, parts) for each in (starts, stops, cluster[edges[:-1]])), strict=True)
-        return [Run(starts=first, stops=last, clusters=where) for first, last, where in pieces]
+        starts, stops, clusters = self._starts[bins], self._stops[bins], self._cluster[bins]
+        share = np.cumsum(stops - starts) // self._chunk
+        edges = [0, *np.flatnonzero(share[1:] != share[:-1]) + 1, len(bins)]
+        parts = [slice(first, last) for first, last in pairwise(edges)]
+        return [Run(starts=starts[part], stops=stops[part], clusters=clusters[part]) for part in parts]
 
     def _plain_count(self, run: Run, rule: RuleWeights) -> FloatArray:
         """Return the counts of a run by NumPy."""
+        run = run.joined()
         sizes = run.stops - run.starts
         scores, cells = np.empty((self._shape[2], sizes.sum())), np.empty(sizes.sum(), np.intp)
         end = 0

@@ -20,12 +20,16 @@ from postshift.core.records import Iteration
 from postshift.core.weighting import DIAGONAL
 from postshift.engines.plain import first_largest
 from postshift.engines.prediction import ClassColumns, mixture_table
+from postshift.engines.rows import row_slices
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import CONSTANT, Problem, Table
 
 Labelling = Literal["votes", "scores"]
 LABELLING_QUESTIONS = 4  # what with_best_labels asks at the most
+_BLOCK_CELLS = (
+    1 << 16
+)  # of a table of scores, 512 KB: much larger ones are asked of the system and given back every time
 LABELLING_ROWS = 20_000  # so many rows, where their labels are at hand, tell the ways to labels apart
 
 
@@ -159,15 +163,18 @@ class _Members:
     @classmethod
     def of(cls, rule: FittedRule, table: Table) -> _Members:
         """Score the rows by every member."""
-        mixture, read = rule.mixture, ClassColumns.of(table.eta, table.phi(rule.basis))
+        mixture, phi = rule.mixture, table.phi(rule.basis)
         labels = np.empty((len(mixture.members), table.n_rows), dtype=np.intp)
-        scales, votes = np.zeros(len(labels)), np.zeros((table.n_classes, table.n_rows))
-        for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
-            scores = read.scores(member)
-            labels[k] = first_largest(scores)
-            votes[labels[k], np.arange(table.n_rows)] += share
-            scales[k] = (scores - scores.mean(axis=0)).std()
-        return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes.T)
+        squares, votes = np.zeros(len(labels)), np.zeros(table.eta.shape)
+        for some in row_slices(0, table.n_rows, max(_BLOCK_CELLS // table.n_classes, 64)):
+            rows, read = np.arange(some.start, some.stop), ClassColumns.of(table.eta[some], phi[some])
+            for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
+                scores = read.scores(member)
+                labels[k, some] = first_largest(scores)
+                votes[rows, labels[k, some]] += share
+                squares[k] += np.square(scores - scores.mean(axis=0)).sum()
+        scales = np.sqrt(squares / table.eta.size)
+        return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes)
 
 
 def _single(rule: FittedRule, member: int) -> FittedRule:
