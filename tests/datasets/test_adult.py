@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from postshift.datasets import AdultTables, Part, Split, adult_fairness, adult_proxy, load_adult
+from postshift.datasets import AdultTables, Part, Split, adult, adult_fairness, adult_proxy, load_adult
 from postshift.datasets._location import find_file
+from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
 from postshift.exceptions import DataNotFoundError, InputError, PostshiftError, SettingError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.datasets.conftest import Source
 
 N_TRAIN = 32_561
 N_POOL = 16_281
@@ -52,16 +55,6 @@ def fairness(data_dir: Path) -> Split:
 def split(request: pytest.FixtureRequest) -> Split:
     made: Split = request.getfixturevalue(request.param)
     return made
-
-
-@pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to a folder from which no data can be found."""
-    monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
-    here = tmp_path / "inside" / "here"
-    here.mkdir(parents=True)
-    monkeypatch.chdir(here)
-    return here
 
 
 def parts(split: Split) -> tuple[Part, Part, Part]:
@@ -240,7 +233,7 @@ class TestFiles:
 
     def test_missing_everywhere(self, nowhere: Path, tmp_path: Path) -> None:
         with pytest.raises(DataNotFoundError) as caught:
-            load_adult(data_dir=tmp_path / "absent")
+            load_adult(data_dir=tmp_path / "absent", download=False)
         message = str(caught.value)
         assert "'adult.data'" in message
         assert str(tmp_path / "absent" / "adult" / "adult.data") in message
@@ -251,27 +244,17 @@ class TestFiles:
     @pytest.mark.usefixtures("nowhere")
     def test_missing_is_also_a_builtin_error(self) -> None:
         with pytest.raises(FileNotFoundError):
-            load_adult()
+            load_adult(download=False)
         with pytest.raises(PostshiftError):
-            load_adult()
+            load_adult(download=False)
 
-    def test_order_of_the_places(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """data_dir, then POSTSHIFT_DATA, then beside the checkout, then beside the working directory."""
-
-        def put(root: Path) -> Path:
-            path = root / "set" / "file"
-            path.parent.mkdir(parents=True)
-            path.touch()
-            return path
-
-        beside_here = put(nowhere.parent / "shared" / "data")
-        assert find_file("set", "file") == beside_here
-        (nowhere.parent / ".git").mkdir()  # now ``inside`` is a checkout, and ``here`` a folder in it
-        beside_checkout = put(nowhere.parent.parent / "shared" / "data")
-        assert find_file("set", "file") == beside_checkout
-        named = put(nowhere / "named")
-        monkeypatch.setenv("POSTSHIFT_DATA", str(nowhere / "named"))
-        assert find_file("set", "file") == named
-        given = put(nowhere / "given")
-        assert find_file("set", "file", data_dir=nowhere / "given") == given
-        assert find_file("set", "file", data_dir=nowhere / "absent") == named
+    @pytest.mark.usefixtures("nowhere")
+    def test_downloaded_where_it_is_nowhere(
+        self, data_dir: Path, tables: AdultTables, source: Source, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, known in (("ADULT_TRAIN", ADULT_TRAIN), ("ADULT_TEST", ADULT_TEST)):
+            url = source.give(known.name, (data_dir / "adult" / known.name).read_bytes())
+            monkeypatch.setattr(adult, name, replace(known, url=url))
+        fetched = load_adult()
+        np.testing.assert_array_equal(fetched.test["age"], tables.test["age"])
+        assert sorted(source.asked) == ["/adult.data", "/adult.test"]

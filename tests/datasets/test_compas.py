@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import FrozenInstanceError
+import hashlib
+from dataclasses import FrozenInstanceError, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from postshift.datasets import Table, load_compas
+from postshift.datasets import Table, compas, load_compas
 from postshift.datasets._location import find_file
-from postshift.datasets.compas import FILE, PERSON
+from postshift.datasets._sources import COMPAS
+from postshift.datasets.compas import PERSON, SHA256
 from postshift.datasets.compas import _table as make_table
 from postshift.exceptions import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.datasets.conftest import Source
 
 N_ROWS = 6_172
 FEATURES = (
@@ -39,7 +43,7 @@ GOOD = {
 def path() -> Path:
     """Return the file, or skip and say what is missing."""
     try:
-        return find_file("compas", FILE)
+        return find_file("compas", COMPAS.name)
     except DataNotFoundError as error:
         pytest.skip(f"COMPAS is not tested: {error}")
 
@@ -55,8 +59,8 @@ def read(path: Path) -> list[list[str]]:
 
 
 def write(root: Path, rows: list[list[str]]) -> Path:
-    path = root / "compas" / FILE
-    path.parent.mkdir()
+    path = root / "compas" / COMPAS.name
+    path.parent.mkdir(parents=True)
     with path.open("w", encoding="utf-8", newline="") as lines:
         csv.writer(lines).writerows(rows)
     return root
@@ -172,8 +176,24 @@ class TestFiles:
         with pytest.raises(InputError, match="Got 0 columns"):
             load_compas(data_dir=write(tmp_path, []))
 
-    def test_missing_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
-        monkeypatch.chdir(tmp_path)
+    @pytest.mark.usefixtures("nowhere")
+    def test_a_download_is_stored_without_persons(
+        self, path: Path, table: Table, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = write(tmp_path / "published", with_person_columns(read(path)))
+        published = (folder / "compas" / COMPAS.name).read_bytes()
+        assert b"nobody" in published
+        url = source.give(COMPAS.name, published)
+        monkeypatch.setattr(compas, "COMPAS", replace(COMPAS, url=url, sha256=hashlib.sha256(published).hexdigest()))
+        for _ in range(2):
+            fetched = load_compas()
+            assert fetched.X.tobytes() == table.X.tobytes()
+        assert len(source.asked) == 1
+        stored = tmp_path / "cache" / "data" / "compas" / COMPAS.name
+        assert hashlib.sha256(stored.read_bytes()).hexdigest() == SHA256
+        assert b"nobody" not in stored.read_bytes()
+
+    @pytest.mark.usefixtures("nowhere")
+    def test_missing_everywhere(self, tmp_path: Path) -> None:
         with pytest.raises(DataNotFoundError, match="compas-scores-two-years"):
-            load_compas(data_dir=tmp_path)
+            load_compas(data_dir=tmp_path, download=False)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from postshift.datasets import Table, load_default_credit
+from postshift.datasets import Table, default_credit, load_default_credit
 from postshift.datasets._location import find_file
+from postshift.datasets._sources import DEFAULT_CREDIT
 from postshift.datasets.default_credit import FILE
 from postshift.datasets.default_credit import _table as make_table
 from postshift.exceptions import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.datasets.conftest import Source
 
 N_ROWS = 30_000
 SMALL = b""""ID","LIMIT_BAL","SEX","EDUCATION","MARRIAGE","AGE","default.payment.next.month"
@@ -30,6 +37,15 @@ def path() -> Path:
         return find_file("default_credit", FILE)
     except DataNotFoundError as error:
         pytest.skip(f"Default is not tested: {error}")
+
+
+def as_by_uci(content: bytes) -> bytes:
+    """Return Kaggle's edition in UCI's form: other names, no number with an exponent, Windows' line ends."""
+    _, *rows = csv.reader(io.StringIO(content.decode("ascii")))
+    text = io.StringIO()
+    names = ["ID", *(f"X{number}" for number in range(1, 24)), "Y"]
+    csv.writer(text).writerows([names, *([int(float(value)) for value in row] for row in rows)])
+    return text.getvalue().encode()
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +95,22 @@ class TestFiles:
         with pytest.raises(InputError, match="must be the published file, with sha256 a0f0ab49"):
             load_default_credit(data_dir=tmp_path)
 
-    def test_missing_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("POSTSHIFT_DATA", raising=False)
-        monkeypatch.chdir(tmp_path)
+    @pytest.mark.usefixtures("nowhere")
+    def test_the_edition_of_uci_is_downloaded_and_loads_alike(
+        self, path: Path, table: Table, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        content = as_by_uci(path.read_bytes())
+        assert hashlib.sha256(content).hexdigest() == DEFAULT_CREDIT.sha256
+        known = replace(DEFAULT_CREDIT, url=source.give("data.csv", content))
+        monkeypatch.setattr(default_credit, "DEFAULT_CREDIT", known)
+        fetched = load_default_credit()
+        assert (tmp_path / "cache" / "data" / "default_credit" / "data.csv").is_file()
+        assert fetched.feature_names == table.feature_names
+        assert fetched.X.tobytes() == table.X.tobytes()
+        np.testing.assert_array_equal(fetched.y, table.y)
+        np.testing.assert_array_equal(fetched.groups["sex"], table.groups["sex"])
+
+    @pytest.mark.usefixtures("nowhere")
+    def test_missing_everywhere(self, tmp_path: Path) -> None:
         with pytest.raises(DataNotFoundError, match="UCI_Credit_Card"):
-            load_default_credit(data_dir=tmp_path)
+            load_default_credit(data_dir=tmp_path, download=False)

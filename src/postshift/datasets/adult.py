@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import train_test_split
 
 from postshift._validation import FloatArray, IntArray, check_count
-from postshift.datasets._location import PathLike, find_file, read_verified
+from postshift.datasets._location import PathLike, obtain, read_verified
+from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
+from postshift.datasets._splits import stratified
 
 BoolArray = npt.NDArray[np.bool_]
 Table = Mapping[str, npt.NDArray[Any]]
@@ -31,11 +32,6 @@ COLUMNS = (
     "income",
 )  # fmt: skip
 NUMBERS = frozenset({"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"})
-
-SHA256 = {
-    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-}
 
 # Intervals are open on the left, closed on the right; the edges of age are quantiles of the training sample.
 EDGES = {
@@ -137,14 +133,16 @@ class Split:
     feature_names: tuple[str, ...]
 
 
-def load_adult(*, data_dir: PathLike | None = None) -> AdultTables:
+def load_adult(*, data_dir: PathLike | None = None, download: bool = True) -> AdultTables:
     """Return the raw columns of ``adult.data`` and ``adult.test``.
 
     Parameters
     ----------
     data_dir : path-like, optional
         The folder that contains ``adult/``. Without it (or where it has no such file) the folder named by the
-        environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout.
+        environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout, then the cache.
+    download : bool, default=True
+        Whether files that are in none of these folders are downloaded from UCI into the cache (6 MB).
 
     Returns
     -------
@@ -153,7 +151,7 @@ def load_adult(*, data_dir: PathLike | None = None) -> AdultTables:
     Raises
     ------
     DataNotFoundError
-        When a file is in none of these folders.
+        When a file is in none of these folders and is not to be had from the source.
     InputError
         When a file is not the published one.
 
@@ -164,13 +162,13 @@ def load_adult(*, data_dir: PathLike | None = None) -> AdultTables:
     13193
     """
     train, test = (
-        _parse(read_verified(find_file("adult", name, data_dir=data_dir), sha256=digest))
-        for name, digest in SHA256.items()
+        _parse(read_verified(obtain(source, data_dir=data_dir, download=download), sha256=source.sha256))
+        for source in (ADULT_TRAIN, ADULT_TEST)
     )
     return AdultTables(train=train, test=test)
 
 
-def adult_proxy(*, seed: int, data_dir: PathLike | None = None) -> Split:
+def adult_proxy(*, seed: int, data_dir: PathLike | None = None, download: bool = True) -> Split:
     """Return the proxy-label experiment: predict `male`, trained on `husband` (Section 7.2).
 
     Training labels are ``relationship == "Husband"``, validation and test labels ``sex == "Male"``. The 101
@@ -183,6 +181,8 @@ def adult_proxy(*, seed: int, data_dir: PathLike | None = None) -> Split:
     seed : int
         Decides the validation rows and the rows kept back for early stopping; at least 0.
     data_dir : path-like, optional
+        As for `load_adult`.
+    download : bool, default=True
         As for `load_adult`.
 
     Returns
@@ -197,7 +197,7 @@ def adult_proxy(*, seed: int, data_dir: PathLike | None = None) -> Split:
     (101, 163)
     """
     check_count(seed, name="seed", low=0)
-    tables = load_adult(data_dir=data_dir)
+    tables = load_adult(data_dir=data_dir, download=download)
     names, *designs = _design(tables, SHARED_FEATURES)
     income = [_is(table, "income", ">50K") for table in (tables.train, tables.test)]
     labels = (_is(tables.train, "relationship", "Husband"), _is(tables.test, "sex", "Male"))
@@ -213,7 +213,7 @@ def adult_proxy(*, seed: int, data_dir: PathLike | None = None) -> Split:
     return _split(train, pool, feature_names=(*names, "income=>50K"), share=PROXY_VALIDATION, seed=seed)
 
 
-def adult_fairness(*, seed: int, data_dir: PathLike | None = None) -> Split:
+def adult_fairness(*, seed: int, data_dir: PathLike | None = None, download: bool = True) -> Split:
     """Return the black-box fairness experiment: predict income over 50K, groups by sex (Section 7.4).
 
     Labels are ``income == ">50K"``; the group is 1 for ``sex == "Male"``, else 0. The 106 features leave out
@@ -225,6 +225,8 @@ def adult_fairness(*, seed: int, data_dir: PathLike | None = None) -> Split:
     seed : int
         Decides the validation rows and the rows kept back for early stopping; at least 0.
     data_dir : path-like, optional
+        As for `load_adult`.
+    download : bool, default=True
         As for `load_adult`.
 
     Returns
@@ -238,7 +240,7 @@ def adult_fairness(*, seed: int, data_dir: PathLike | None = None) -> Split:
     (106, 1629)
     """
     check_count(seed, name="seed", low=0)
-    tables = load_adult(data_dir=data_dir)
+    tables = load_adult(data_dir=data_dir, download=download)
     names, *designs = _design(tables, (*SHARED_FEATURES, "relationship"))
     train, pool = (
         _whole(
@@ -348,8 +350,8 @@ def _take(part: Part, rows: IntArray) -> Part:
 def _split(train: Part, pool: Part, *, feature_names: tuple[str, ...], share: float, seed: int) -> Split:
     """Return the samples: all of one file to train, the other shared out by label (and group)."""
     strata = pool.y if pool.group is None else 2 * pool.group + pool.y
-    test, validation = _stratified(strata, share=share, seed=seed)
-    _, stopping = _stratified(train.y, share=EARLY_STOPPING, seed=seed)
+    test, validation = stratified(strata, share=share, seed=seed)
+    _, stopping = stratified(train.y, share=EARLY_STOPPING, seed=seed)
     return Split(
         train=train,
         validation=_take(pool, validation),
@@ -357,10 +359,3 @@ def _split(train: Part, pool: Part, *, feature_names: tuple[str, ...], share: fl
         early_stopping=np.isin(train.rows, stopping),
         feature_names=feature_names,
     )
-
-
-def _stratified(strata: IntArray, *, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the row numbers of the rest and of a share, rounded up, both in the strata's proportions."""
-    rows = np.arange(len(strata))
-    rest, drawn = train_test_split(rows, test_size=share, stratify=strata, random_state=seed)
-    return np.sort(rest), np.sort(drawn)

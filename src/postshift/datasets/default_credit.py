@@ -1,5 +1,6 @@
 """Default of credit card clients (Taiwan, 2005): who defaults next month.
 
+Two editions are read, with the same values: Kaggle's, and UCI's, where the columns are called X1 to X23 and Y.
 Amounts, repayment states and age are numbers; education and marriage are one-hot, their undocumented codes (0, 5, 6
 and 0) categories of their own. Sex is a group and no feature.
 """
@@ -11,8 +12,9 @@ import io
 
 import numpy as np
 
-from postshift.datasets._location import PathLike, find_file, read_verified
-from postshift.datasets.compas import Table, one_hot
+from postshift.datasets._location import PathLike, obtain, read_verified
+from postshift.datasets._sources import DEFAULT_CREDIT
+from postshift.datasets.tables import Table, one_hot
 
 FILE = "UCI_Credit_Card.csv"
 SHA256 = "a0f0ab49d6326671d6cd83be5c88dcf18007025fe9a53ecd699119c871176ca1"
@@ -21,16 +23,26 @@ CATEGORIES = ("EDUCATION", "MARRIAGE")
 SEX = {"1": "male", "2": "female"}
 TARGET = "default.payment.next.month"
 NO_NUMBERS = frozenset({"ID", "SEX", TARGET, *CATEGORIES})
+MONTHS = (1, 2, 3, 4, 5, 6)
+# The names that UCI's description gives to X1, ..., X23, Y; there is no PAY_1.
+NAMES = (
+    "LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", "PAY_0", *(f"PAY_{month}" for month in MONTHS[1:]),
+    *(f"BILL_AMT{month}" for month in MONTHS), *(f"PAY_AMT{month}" for month in MONTHS), TARGET,
+)  # fmt: skip
+CODES = dict(zip((*(f"X{number}" for number in range(1, len(NAMES))), "Y"), NAMES, strict=True))
 
 
-def load_default_credit(*, data_dir: PathLike | None = None) -> Table:
+def load_default_credit(*, data_dir: PathLike | None = None, download: bool = True) -> Table:
     """Return 30,000 clients: who defaults next month, of whom 22 % do.
 
     Parameters
     ----------
     data_dir : path-like, optional
-        The folder that contains ``default_credit/``. Without it (or where it has no such file) the folder named by
-        the environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout.
+        The folder that contains ``default_credit/`` with ``UCI_Credit_Card.csv`` or ``data.csv``. Without it (or where
+        it has no such file) the folder named by the environment variable ``POSTSHIFT_DATA`` is looked in, then
+        ``shared/data`` beside the checkout, then the cache.
+    download : bool, default=True
+        Whether a file that is in none of these folders is downloaded from UCI into the cache (3 MB).
 
     Returns
     -------
@@ -40,7 +52,7 @@ def load_default_credit(*, data_dir: PathLike | None = None) -> Table:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of these folders.
+        When the file is in none of these folders and is not to be had from the source.
     InputError
         When the file is not the published one.
 
@@ -50,13 +62,14 @@ def load_default_credit(*, data_dir: PathLike | None = None) -> Table:
     >>> table.X.shape, table.group_names  # doctest: +SKIP
     ((30000, 31), {'sex': ('male', 'female')})
     """
-    content = read_verified(find_file("default_credit", FILE, data_dir=data_dir), sha256=SHA256)
-    return _table(content)
+    path = obtain(DEFAULT_CREDIT, FILE, data_dir=data_dir, download=download)
+    return _table(read_verified(path, sha256=SHA256 if path.name == FILE else DEFAULT_CREDIT.sha256))
 
 
 def _table(content: bytes) -> Table:
     """Return features, labels and groups of a file's content."""
-    header, *rows = csv.reader(io.StringIO(content.decode("ascii"), newline=""))
+    published, *rows = csv.reader(io.StringIO(content.decode("ascii"), newline=""))
+    header = [CODES.get(name, name) for name in published]
     column = dict(zip(header, zip(*rows, strict=True), strict=True))
     numbers = [name for name in header if name not in NO_NUMBERS]
     encoded = [one_hot(column[name], name=name) for name in CATEGORIES]

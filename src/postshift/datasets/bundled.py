@@ -1,0 +1,56 @@
+"""The small data sets that come with scikit-learn, as the same kind of table; nothing is looked up or downloaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+from postshift._validation import unknown
+from postshift.datasets.tables import Table
+from postshift.exceptions import SettingError
+
+LOADERS: dict[str, Any] = {
+    "breast_cancer": load_breast_cancer,
+    "digits": load_digits,
+    "iris": load_iris,
+    "wine": load_wine,
+}
+
+
+def load_embedded(name: str) -> Table:
+    """Return one of scikit-learn's own data sets: digits, wine, breast cancer or iris.
+
+    Parameters
+    ----------
+    name : {"breast_cancer", "digits", "iris", "wine"}
+        The data set.
+
+    Returns
+    -------
+    Table
+        Without groups.
+
+    Raises
+    ------
+    SettingError
+        When there is no data set of that name.
+
+    Examples
+    --------
+    >>> table = load_embedded("wine")
+    >>> table.X.shape, table.class_names
+    ((178, 13), ('class_0', 'class_1', 'class_2'))
+    """
+    if name not in LOADERS:
+        raise SettingError(unknown(name, LOADERS, what="embedded data set"))
+    bunch = LOADERS[name]()
+    return Table(
+        X=np.asarray(bunch.data, dtype=np.float64),
+        y=np.asarray(bunch.target, dtype=np.intp),
+        groups={},
+        feature_names=tuple(str(feature) for feature in bunch.feature_names),
+        group_names={},
+        class_names=tuple(str(label) for label in bunch.target_names),
+    )
