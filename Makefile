@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep bench check format wheel-test clean
+.PHONY: help setup demo test test-deep bench reproduce check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -27,12 +27,17 @@ test: $(VENV)/.dev-ready ## run the tests
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
-	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep
+	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1
 bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an idle machine)
 	@"$(BIN)/python" -m benchmarks
+
+reproduce: export OPENBLAS_NUM_THREADS := 1
+reproduce: export OMP_NUM_THREADS := 1
+reproduce: $(VENV)/.deep-ready ## make the paper's tables and figures (hours; goes on where it was stopped)
+	@"$(BIN)/python" -m experiments all
 
 check: $(VENV)/.dev-ready ## check style, types and layers
 	"$(BIN)/python" -m ruff check .

@@ -1,0 +1,131 @@
+"""Run the paper's experiments: ``python -m experiments NAME|all [--seeds N] [--quick] [--render] [--out DIR]``.
+
+Every finished (method, seed) is stored at once in ``docs/results/NAME.csv``; a run that was stopped or killed goes on
+where it was. Then the page ``NAME.md`` and the figures are made from what is stored. The exit code is 1 where something
+failed, 2 for a name or an option that is not known, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments import runner
+from experiments.registry import EXPERIMENTS
+from experiments.runner import say
+from experiments.study import OUT, Experiment, StoredLineError
+
+ALL = "all"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for and return the exit code."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    if args.list:
+        print("\n".join(f"{name:16s} {described(module)}" for name, module in EXPERIMENTS.items()))
+        return 0
+    if not args.names:
+        parser.error(f"name an experiment, or '{ALL}'. Known: {', '.join(EXPERIMENTS)}")
+    for name in args.names:
+        if name != ALL and name not in EXPERIMENTS:
+            parser.error(unknown(name))
+    names = list(EXPERIMENTS) if ALL in args.names else list(dict.fromkeys(args.names))
+    try:
+        failures = [failure for name in names for failure in carry_out(name, args)]
+    except KeyboardInterrupt:
+        say("stopped; what was finished is stored, and the same command goes on from there")
+        return 130
+    for failure in failures:
+        say(f"FAILED {failure}")
+    return int(bool(failures))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"an experiment (see --list), or '{ALL}'")
+    parser.add_argument("--list", action="store_true", help="list the experiments and end")
+    parser.add_argument("--seeds", type=_count, help="number of seeds (default: the experiment's own; 1 with --quick)")
+    parser.add_argument("--quick", action="store_true", help="smallest sizes, a minute each; stored only with --out")
+    parser.add_argument("--render", action="store_true", help="only make pages and figures again from the stored CSV")
+    parser.add_argument("--out", type=Path, help="folder of the results (default: docs/results)")
+    return parser
+
+
+def carry_out(name: str, args: argparse.Namespace) -> tuple[str, ...]:
+    """Run one experiment, make its page, and return what failed."""
+    try:
+        experiment = load(name)
+        folder = args.out or OUT
+        if args.render:
+            return render(experiment, folder, quick=args.quick)
+        seeds = args.seeds or (1 if args.quick else experiment.seeds)
+        if args.quick and args.out is None:
+            outcome = runner.run(experiment, folder=None, seeds=seeds, quick=True)
+            if outcome.results.rows:
+                print(experiment.page(outcome.results))
+            return outcome.failures
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome = runner.run(experiment, folder=folder, seeds=seeds, quick=args.quick)
+        if outcome.results.rows:
+            runner.write_page(outcome.results, folder)
+            say(f"{name}: {folder / name}.md")
+    except (ImportError, StoredLineError) as error:
+        return (f"{name}: {error}",)
+    return outcome.failures
+
+
+def render(experiment: Experiment, folder: Path, *, quick: bool) -> tuple[str, ...]:
+    """Make the page again, and return what failed."""
+    results = runner.stored(experiment, folder, quick=quick)
+    if not results.rows:
+        name = experiment.name
+        return (f"{name}: {folder / name}.csv has no results: run `python -m experiments {name}` first",)
+    runner.write_page(results, folder)
+    return ()
+
+
+def load(name: str) -> Experiment:
+    """Return an experiment; its module is imported now."""
+    found = importlib.import_module(EXPERIMENTS[name]).EXPERIMENT
+    if found.name != name:
+        raise ImportError(f"{EXPERIMENTS[name]} has the experiment {found.name!r}: mend experiments/registry.py")
+    return found  # type: ignore[no-any-return]
+
+
+def described(module: str) -> str:
+    """Return the first line of a module's docstring, without importing the module."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return f"({module} is missing)"
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
+def unknown(name: str) -> str:
+    """Say that a name is not known, and which one is like it."""
+    near = difflib.get_close_matches(name, [*EXPERIMENTS, ALL], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"there is no experiment {name!r}{hint} Known: {', '.join([*EXPERIMENTS, ALL])}"
+
+
+def _count(text: str) -> int:
+    """Return a number of seeds."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1. Got {text!r} instead")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What the ablation studies share: two metrics, methods of a split, values ``"<name>@<place>"`` in tables and figures.
+
+Accuracy is what the paper looks at, by PI-EW; G-mean, by FW-EG, is shown beside it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from experiments.adult_paper import MAX_ITER, PROXY_BASES, Floats, Score, group_recalls
+from experiments.adult_rows import as_task
+from experiments.baseline_methods import Data
+from experiments.chosen import fweg_by_cv
+from experiments.study import Results, summary
+from postshift import PostShiftClassifier
+from postshift.baselines import CoordinatePlugin
+from postshift.datasets import Part, Split
+from postshift.exceptions import SmallValidationWarning
+
+RADIUS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric of class distributions of a part's rows, and the iterations of the paper's method for it."""
+
+    name: str
+    title: str
+    heading: str
+    of: Callable[[Part], Score]
+    iterations: int
+
+
+def accuracy(part: Part) -> Score:
+    """Return the share of right labels."""
+    rows = np.arange(len(part.y))
+
+    def score(table: Floats) -> float:
+        return float(table[rows, part.y].mean())
+
+    return score
+
+
+METRICS = (
+    Metric(name="accuracy", title="accuracy", heading="Accuracy (PI-EW)", of=accuracy, iterations=1),
+    Metric(name="g_mean", title="G-mean", heading="G-mean (FW-EG)", of=group_recalls, iterations=MAX_ITER),
+)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Few validation rows are the point here: no warning of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallValidationWarning)
+        yield
+
+
+# -- methods of a split -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """A split, a fitted model and a metric; a quick look takes few steps."""
+
+    data: Data
+    model: Any
+    metric: Metric
+    quick: bool = False
+
+
+def of_base(given: Given) -> np.ndarray:
+    """Return the model's own labels of the test rows."""
+    return np.asarray(given.model.predict(given.data.split.test.X))
+
+
+def of_paper(given: Given, *, bases: Sequence[tuple[str, ...]] = PROXY_BASES) -> np.ndarray:
+    """Return those of PI-EW (accuracy) or FW-EG (G-mean) at radius 0.1, the basis by cross-validation."""
+    grid = [(basis, RADIUS) for basis in bases]
+    metric = given.metric
+    return fweg_by_cv(as_task(given.data, given.model), grid, metric.of, max_iter=metric.iterations).labels
+
+
+def of_search(given: Given) -> np.ndarray:
+    """Return those of the exact plug-in search."""
+    return fitted_labels(CoordinatePlugin(FrozenEstimator(given.model), metric=given.metric.name), given.data.split)
+
+
+def of_default(given: Given) -> np.ndarray:
+    """Return those of the default, the model taken as it is."""
+    return fitted_labels(PostShiftClassifier(FrozenEstimator(given.model), metric=given.metric.name), given.data.split)
+
+
+def fitted_labels(model: Any, split: Split) -> np.ndarray:
+    """Fit a classifier to both sides of a split and return its labels of the test rows."""
+    train, val = split.train, split.validation
+    with quietly():
+        return np.asarray(model.fit(train.X, train.y, val.X, val.y).predict(split.test.X))
+
+
+# -- values by place ----------------------------------------------------------------------------------------
+
+
+def places(results: Results, method: str, name: str = "test") -> list[int]:
+    """Return the places at which a method has a value, ascending."""
+    names = {row.name for row in results.rows if row.method == method}
+    return sorted(int(each.removeprefix(f"{name}@")) for each in names if each.startswith(f"{name}@"))
+
+
+def mean_sd(values: np.ndarray, digits: int = 3) -> str:
+    """Return mean and, of several values, standard deviation; nothing for none."""
+    if not len(values):
+        return ""
+    found = summary(values)
+    spread = "" if found.n < 2 else f" ± {found.sd:.{digits}f}"
+    return f"{found.mean:.{digits}f}{spread}"

@@ -1,0 +1,166 @@
+"""Ablation, panel c: the result against the quality of the base model, Adult with proxy labels.
+
+``python -m experiments base-quality``. A logistic regression is trained by gradient descent in batches of 32 with step
+0.01, as the paper does; after 50 batches, 100, 200 and so on its probabilities are post-shifted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from experiments import descent
+from experiments.ablation import METRICS, Given, Metric, mean_sd, of_base, of_default, of_paper, of_search, places
+from experiments.adult_rows import load_data
+from experiments.baseline_methods import PROXY
+from experiments.study import Experiment, Measured, Results, draw_line, markdown, summary, whole_page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BATCHES = (50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600)
+QUICK_BATCHES = (50, 200)
+EVERY = 50  # batches
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checkpoint:
+    """A model on its way: after so many batches, with its log loss on the training rows kept back."""
+
+    batches: int
+    loss: float
+    model: LogisticRegression
+
+
+@lru_cache(maxsize=1)
+def checkpoints(seed: int, *, quick: bool) -> tuple[Checkpoint, ...]:
+    """Return the models of one run of gradient descent."""
+    data = load_data(PROXY, seed, quick=quick)
+    train = descent.Sample.of(data.split.train.X, data.split.train.y)
+    kept_back = train.take(np.flatnonzero(data.split.early_stopping))
+    rows = train.take(np.flatnonzero(~data.split.early_stopping))
+    wanted = QUICK_BATCHES if quick else BATCHES
+    found = []
+    for batches, theta in steps(rows, n_features=data.split.train.X.shape[1], seed=seed, most=wanted[-1]):
+        if batches in wanted:
+            found.append(Checkpoint(batches=batches, loss=descent.loss(theta, kept_back), model=as_model(theta)))
+    return tuple(found)
+
+
+def steps(rows: descent.Sample, *, n_features: int, seed: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the number of batches and the parameters after every 50 of them; each pass has an order of its own."""
+    rng = np.random.default_rng(seed)
+    theta, batches, order = descent.drawn(n_features, rng), 0, np.empty(0, dtype=np.intp)
+    while batches < most:
+        while len(order) < EVERY * descent.BATCH:
+            order = np.concatenate([order, rng.permutation(len(rows.y))])
+        chunk, order = order[: EVERY * descent.BATCH], order[EVERY * descent.BATCH :]
+        (theta,) = descent.descent(theta, rows.take(chunk), rng=rng, n_epochs=1)
+        batches += EVERY
+        yield batches, theta
+
+
+def as_model(theta: np.ndarray) -> LogisticRegression:
+    """Return a fitted logistic regression with given parameters, the intercept last."""
+    model = LogisticRegression()
+    model.classes_, model.n_features_in_ = np.array([0, 1]), len(theta) - 1
+    model.coef_, model.intercept_ = theta[None, :-1], theta[-1:]
+    return model
+
+
+METHODS: dict[str, Callable[[Given], np.ndarray]] = {
+    "base model": of_base,
+    "paper's method": of_paper,
+    "plug-in search": of_search,
+    "default": of_default,
+}
+
+
+def measure(labels_of: Callable[[Given], np.ndarray], metric: Metric, seed: int, quick: bool) -> Measured:  # noqa: FBT001
+    """Return the loss of the base model and the test metric after so many batches."""
+    data, values, seconds = load_data(PROXY, seed, quick=quick), {}, 0.0
+    score = metric.of(data.split.test)
+    for point in checkpoints(seed, quick=quick):
+        begin = time.process_time()
+        labels = labels_of(Given(data=data, model=point.model, metric=metric))
+        seconds += time.process_time() - begin
+        values[f"loss@{point.batches}"] = point.loss
+        values[f"test@{point.batches}"] = score(np.eye(2)[labels])
+    return Measured(values=values, seconds=seconds)
+
+
+# -- what it shows ------------------------------------------------------------------------------------------
+
+
+def draw(results: Results, axes: Axes, *, metric: Metric) -> None:
+    """Draw a metric against the log loss of the base model."""
+    for rank, name in enumerate(METHODS):
+        method = f"{metric.name}: {name}"
+        at = places(results, method)
+        losses = [float(results.values(method, f"loss@{n}").mean()) for n in at]
+        draw_line(axes, losses, [results.values(method, f"test@{n}") for n in at], label=name, rank=rank)
+    axes.invert_xaxis()
+    axes.set(xlabel="log loss of the base model on training rows kept back (better to the right)")
+    axes.set(ylabel=f"test {metric.title}", title=metric.heading)
+    axes.legend(frameon=False)
+
+
+def lines(results: Results, metric: Metric) -> str:
+    """Return the table of a metric."""
+    methods = [f"{metric.name}: {name}" for name in METHODS if f"{metric.name}: {name}" in results.methods]
+    if not methods:
+        return ""
+    body = []
+    for n in places(results, methods[0]):
+        loss = summary(results.values(methods[0], f"loss@{n}")).mean
+        cells = [mean_sd(results.values(method, f"test@{n}")) for method in methods]
+        body.append([f"{n:,}", f"{loss:.3f}", *cells])
+    return markdown(["batches", "log loss", *(method.partition(": ")[2] for method in methods)], body)
+
+
+def rising(results: Results, metric: Metric) -> str:
+    """Say how quality and result go together."""
+    parts = []
+    for name in METHODS:
+        method = f"{metric.name}: {name}"
+        at = places(results, method)
+        if len(at) > 1:
+            first, last = (results.values(method, f"test@{n}").mean() for n in (at[0], at[-1]))
+            parts.append(f"{name} {first:.3f} to {last:.3f}")
+    return f"From the first to the last model, {metric.title}: {', '.join(parts)}." if parts else ""
+
+
+def make_page(results: Results) -> str:
+    """Return the page."""
+    about = f"""The proxy-label task on Adult (163 clean rows, {len(results.seeds)} splits). Logistic regression is
+    trained by gradient descent (batches of {descent.BATCH}, step {descent.RATE}) on two thirds of the training rows;
+    its probabilities are taken after 50 batches, 100, 200, and so on, and post-shifted. The quality of the base model
+    is its log loss on the other third. The paper looks at accuracy and PI-EW; G-mean and FW-EG are shown beside it.
+    *paper's method*: PI-EW or FW-EG, radius 0.1, the basis by 5-fold cross-validation; *plug-in search*: class weights
+    searched on the validation rows; *default*: `PostShiftClassifier`, the model frozen. Mean and standard deviation
+    over the splits; bands in the figure are 95 % intervals."""
+    parts = [about]
+    for metric in METRICS:
+        parts += [f"## {metric.heading}", lines(results, metric), rising(results, metric)]
+    return whole_page(results, "\n\n".join(part for part in parts if part))
+
+
+EXPERIMENT = Experiment(
+    name="base-quality",
+    title="The result against the quality of the base model (ablation, panel c)",
+    methods={
+        f"{metric.name}: {name}": partial(measure, labels_of, metric)
+        for metric in METRICS
+        for name, labels_of in METHODS.items()
+    },
+    page=make_page,
+    figure=[partial(draw, metric=metric) for metric in METRICS],
+    config={"batches": BATCHES, "batch": descent.BATCH, "rate": descent.RATE},
+    quick_methods=["accuracy: base model", "accuracy: paper's method", "accuracy: default", "g_mean: plug-in search"],
+)

@@ -1,0 +1,52 @@
+"""Files of arrays that take long to make: named by what they were made with, written in one piece."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postshift.datasets._location import cache_folder
+
+Arrays = dict[str, np.ndarray]
+
+
+def place_of(kind: str, name: str, identity: Mapping[str, Any]) -> Path:
+    """Return the folder of one thing of a kind in the cache: its name, and a digest of what it is made with."""
+    text = json.dumps(identity, sort_keys=True)
+    return (
+        cache_folder() / kind / f"{name.replace('/', '-')}-{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"
+    )
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays to an npz file; an interrupted write leaves what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with draft.open("xb") as stream:
+            np.savez(stream, **arrays)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read_arrays(path: Path) -> Arrays | None:
+    """Return the arrays of a file; None where there is none."""
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}
+
+
+def under(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Return the arrays whose names begin with ``prefix/``, without it."""
+    return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}

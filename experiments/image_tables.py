@@ -1,0 +1,127 @@
+"""What the two tables on photographs share: networks and post-shifts as methods of a seed, and words of the pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from experiments.ablation import quietly
+from experiments.embeddings import CLIP, WIDTH, Reduction
+from experiments.image_splits import PARTS, load_split
+from experiments.image_tasks import RADII, ImageTask, Method
+from experiments.networks import ON_FEW_ROWS, RECIPE, TRAIN, TUNING, Trained, Wanted, trained
+from experiments.study import Measured, Results, welch
+
+Scores = Callable[[np.ndarray, np.ndarray], Mapping[str, float]]  # of true labels and predicted ones
+LoadTask = Callable[..., ImageTask]
+
+CONFIG = {"recipe": RECIPE, "width": WIDTH, "clip": CLIP, "radii": RADII}
+
+
+def of_network(task: str, method: str, scores: Scores) -> Callable[[int, bool], Measured]:
+    """Return a network's own labels as a method of a seed; its time is that of the training."""
+
+    def run(seed: int, quick: bool) -> Measured:  # noqa: FBT001
+        found = trained(Wanted(task=task, method=method, seed=seed, quick=quick))
+        truth = load_split(task, seed, quick=quick).test.y
+        values = scores(truth, np.argmax(found.eta["test"], axis=1))
+        return Measured(values=values, seconds=found.seconds, config=dict(found.setting))
+
+    return run
+
+
+def of_shift(load_task: LoadTask, method: Method, scores: Scores) -> Callable[[int, bool], Measured]:
+    """Return a post-shift of the network of the training rows; its time is without that of the network."""
+
+    def run(seed: int, quick: bool) -> Measured:  # noqa: FBT001
+        task = load_task(seed, quick=quick)
+        begin = time.process_time()
+        with quietly():  # a quick look has few validation rows
+            found = method(task)
+        seconds = time.process_time() - begin
+        values = scores(task.labels["test"], found.labels)
+        return Measured(values=values, seconds=seconds, queries=found.queries, config=dict(found.setting or {}))
+
+    return run
+
+
+def probabilities(task: str, seed: int, *, quick: bool) -> tuple[Trained, dict[str, np.ndarray]]:
+    """Return the network of the training rows, and the labels of each part."""
+    split = load_split(task, seed, quick=quick)
+    labels = {part: getattr(split, part).y for part in PARTS}
+    return trained(Wanted(task=task, method=TRAIN, seed=seed, quick=quick)), labels
+
+
+def installed(*names: str) -> tuple[str, ...]:
+    """Return those of some packages that are there, so that their versions can be told."""
+    return tuple(name for name in names if _is_there(name))
+
+
+def _is_there(name: str) -> bool:
+    """Return whether a package is installed."""
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+# -- words of the pages -------------------------------------------------------------------------------------
+
+
+def seeds_told(results: Results) -> str:
+    """Say how many seeds there are."""
+    n_seeds = len(results.seeds)
+    return f"{n_seeds} {'seeds' if n_seeds > 1 else 'seed'}"
+
+
+def recipe_told() -> str:
+    """Say how the networks are trained."""
+    return f"""ResNet-14 (16, 32, 64 channels), {RECIPE["epochs"]} epochs of stochastic gradients in batches of
+    {RECIPE["batch_size"]} with Nesterov's momentum 0.9, one cycle of the learning rate (peak
+    {RECIPE["learning_rate"]:g}), weight decay {RECIPE["weight_decay"]:g}, images moved by up to four pixels and
+    mirrored."""
+
+
+def tuning_told() -> str:
+    """Say how networks are trained with validation rows."""
+    rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
+    return f"""The network of the validation rows alone takes {ON_FEW_ROWS["epochs"]} epochs. *Fine-tuning*: the network
+    of the training rows, trained on with three quarters of the validation rows, the rate (of {rates}) and the epoch
+    with the least cross-entropy on the other quarter."""
+
+
+def bases_told(reduction: Reduction, *, of: str, quick: bool) -> str:
+    """Say what the basis functions are."""
+    how = (
+        "principal components (this is a quick look: UMAP is not run)"
+        if quick
+        else f"UMAP ({reduction.n_neighbors} neighbours, minimal distance {reduction.min_dist:g})"
+    )
+    return f"""Basis functions: exp(-d² / (2 * {WIDTH:g}²), clipped to {CLIP[0]:g} to {CLIP[1]:g}, averaged over the
+    validation rows of a group, with the complement of their sum; d is the distance in {reduction.n_components}
+    coordinates of {of} by {how}, fitted to the training rows."""
+
+
+LEGEND = """*against closest*: the mean less that of the baseline with the highest mean, with stars where Welch's t-test
+says that they differ (\\* 95 %, \\*\\* 99 %, \\*\\*\\* 99.9 %). Simple rules of ours (inverse prior, smoothed plug-in,
+stack) count as baselines there. *CPU s*: mean processor time; of a row that trains a network, that of this training; of
+the others, that of the post-shift. What *cross-entropy [train]* takes is to be added where its network is built on
+(fine-tuning, forward correction, KMM, all post-shifts), and the reduction of coordinates where they are. *queries*: the
+most that a seed asked of the metric; 0 where it is computed from the confusion matrix or not read. *less paper*: our
+mean less the paper's."""
+
+
+def compared(results: Results, method: str, rivals: Collection[str]) -> str:
+    """Say which of some rivals a method is above, at 95 % of Welch's test."""
+    own = results.values(method)
+    scored = {rival: results.values(rival) for rival in rivals if len(results.values(rival))}
+    if not len(own) or not scored:
+        return ""
+    clear = [rival for rival, values in scored.items() if own.mean() > values.mean() and welch(own, values) < 0.05]
+    rest = [f"{rival} ({own.mean() - values.mean():+.3f})" for rival, values in scored.items() if rival not in clear]
+    above = f"above {len(clear)} of {len(scored)} rivals by Welch's test at 95 %"
+    return f"{method} is {above}{'; not above ' + ', '.join(rest) if rest else ', all of them'}."

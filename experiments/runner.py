@@ -1,0 +1,169 @@
+"""How an experiment is run: only what is not stored yet, each (method, seed) stored at once, failures reported."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.menu_study import versions
+from experiments.study import Experiment, Measured, Results, Row, Store, configuration, write_figures
+from postshift.exceptions import PostshiftError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run left: the results, and what failed."""
+
+    results: Results
+    failures: tuple[str, ...] = ()
+
+
+def stored(experiment: Experiment, folder: Path, *, quick: bool = False) -> Results:
+    """Return what a folder has of an experiment."""
+    return experiment.results(Store(folder / f"{experiment.name}.csv").read(), quick=quick)
+
+
+def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool) -> Outcome:
+    """Run every (method, seed) that is not stored, seed by seed; without a folder nothing is stored."""
+    store = None if folder is None else Store(folder / f"{experiment.name}.csv")
+    rows = [] if store is None else store.read()
+    done = experiment.results(rows, quick=quick).runs
+    todo = [each for each in experiment.wanted(seeds=seeds, quick=quick) if each not in done]
+    failures = []
+    with progress(experiment.name, len(todo)) as step:
+        for method, seed in todo:
+            begin = time.perf_counter()
+            try:
+                found = measure(experiment, method, seed, quick=quick)
+            except Exception as error:  # noqa: BLE001
+                failures.append(f"{experiment.name}: {method}, seed {seed}: {type(error).__name__}: {error}")
+                step(f"FAILED {method}, seed {seed}")
+                say(_account(error))
+                continue
+            rows += found
+            if store is not None:
+                store.append(found)
+            step(f"{method}, seed {seed} ({time.perf_counter() - begin:.1f} s)")
+    return Outcome(results=experiment.results(rows, quick=quick), failures=tuple(failures))
+
+
+def measure(experiment: Experiment, method: str, seed: int, *, quick: bool) -> list[Row]:
+    """Run one (method, seed) and return its rows."""
+    begin = time.process_time()
+    measured = experiment.methods[method](seed, quick)
+    taken = time.process_time() - begin
+    _check(measured)
+    config = {**configuration(experiment, quick=quick), **measured.config}
+    return [
+        Row(
+            method=method,
+            seed=seed,
+            name=name,
+            value=round(float(value), 6),
+            seconds=round(taken if measured.seconds is None else measured.seconds, 3),
+            queries=measured.queries,
+            n_values=len(measured.values),
+            config=json.dumps(config, sort_keys=True),
+            versions=versions(*experiment.packages),
+        )
+        for name, value in measured.values.items()
+    ]
+
+
+def write_page(results: Results, folder: Path) -> None:
+    """Write the page of an experiment and its figures, all from stored results."""
+    experiment = results.experiment
+    (folder / f"{experiment.name}.md").write_text(experiment.page(results), encoding="utf-8")
+    write_figures(results, folder)
+
+
+def say(text: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def progress(name: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Give a function that is told of each finished run: a bar on a terminal if rich or tqdm is there, else lines."""
+    bar = _bar(name, total) if sys.stderr.isatty() else None
+    if bar is not None:
+        with bar as step:
+            yield step
+        return
+    count = 0
+
+    def line(text: str) -> None:
+        nonlocal count
+        count += 1
+        say(f"{name} {count} of {total}: {text}")
+
+    yield line
+
+
+def _bar(name: str, total: int) -> AbstractContextManager[Callable[[str], None]] | None:
+    """Return a progress bar as a context manager, or None where no package draws one."""
+    try:
+        import rich  # noqa: F401
+    except ModuleNotFoundError:
+        try:
+            import tqdm  # noqa: F401
+        except ModuleNotFoundError:
+            return None
+        return _tqdm_bar(name, total)
+    return _rich_bar(name, total)
+
+
+@contextmanager
+def _rich_bar(name: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Draw with rich."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.fields[name]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as shown:
+        task = shown.add_task("", total=total, name=name)
+        yield lambda text: shown.update(task, advance=1, description=text)
+
+
+@contextmanager
+def _tqdm_bar(name: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Draw with tqdm."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=name) as shown:
+
+        def step(text: str) -> None:
+            shown.set_postfix_str(text, refresh=False)
+            shown.update()
+
+        yield step
+
+
+def _check(measured: Measured) -> None:
+    """Refuse what is no number, and nothing at all."""
+    if not measured.values:
+        raise ValueError("the method gave no value: Measured.values must have one or more")
+    strange = {name: value for name, value in measured.values.items() if not math.isfinite(value)}
+    if strange:
+        raise ValueError(f"values must be finite. Got {strange} instead")
+
+
+def _account(error: Exception) -> str:
+    """Return what to say of an error: the message where it is meant for users, else where it came from too."""
+    if isinstance(error, PostshiftError):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()

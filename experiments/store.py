@@ -1,0 +1,90 @@
+"""A file of results: one line for each value, the lines of one (method, seed) appended in one piece."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FIELDS = ("method", "seed", "name", "value", "seconds", "queries", "n_values", "config", "versions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One value of one (method, seed), which has ``n_values`` of them."""
+
+    method: str
+    seed: int
+    name: str
+    value: float
+    seconds: float
+    queries: int
+    n_values: int
+    config: str
+    versions: str
+
+
+class StoredLineError(ValueError):
+    """A line of a file of results that is none, and is not the last one."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A file of results, to which lines are appended."""
+
+    path: Path
+
+    def read(self) -> list[Row]:
+        """Return the stored rows; a last line without its end was torn and is left out."""
+        if not self.path.exists():
+            return []
+        whole, _, _ = self.path.read_bytes().rpartition(b"\n")
+        lines = csv.DictReader(whole.decode().splitlines())
+        return [self._row(line, lines.line_num) for line in lines]
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Append rows in one piece; they are on the disk when this returns."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self._mend():
+            writer.writerow(FIELDS)
+        writer.writerows([getattr(row, name) for name in FIELDS] for row in rows)
+        with self.path.open("ab") as stream:
+            stream.write(text.getvalue().encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _mend(self) -> int:
+        """Cut off a torn last line, and return how many bytes are left."""
+        if not self.path.exists():
+            return 0
+        content = self.path.read_bytes()
+        kept = content.rfind(b"\n") + 1
+        if kept < len(content):
+            os.truncate(self.path, kept)
+        return kept
+
+    def _row(self, line: Mapping[str, Any], number: int) -> Row:
+        """Return a line as a row."""
+        try:
+            json.loads(line["config"])
+            return Row(
+                method=line["method"],
+                seed=int(line["seed"]),
+                name=line["name"],
+                value=float(line["value"]),
+                seconds=float(line["seconds"]),
+                queries=int(line["queries"]),
+                n_values=int(line["n_values"]),
+                config=line["config"],
+                versions=str(line["versions"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoredLineError(
+                f"line {number} of {self.path} is no result ({error!r}): take it out, or delete the file and run again"
+            ) from error

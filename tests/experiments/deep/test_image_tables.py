@@ -1,0 +1,140 @@
+"""The two tables on photographs and the class weights: quick looks at the real data, pages made from stored results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import adience_shift_table, cifar10_noise_table, cifar10_weights, runner
+from experiments.image_splits import ADIENCE, CIFAR10, LOADERS, load_split
+from experiments.study import OUT, Results, Row
+from postshift.datasets.cifar10 import CLASSES
+from postshift.exceptions import DataNotFoundError
+
+pytest.importorskip("torch")
+
+TABLES = {ADIENCE: adience_shift_table, CIFAR10: cifar10_noise_table}
+
+
+@pytest.fixture(params=TABLES)
+def table(request):
+    return TABLES[request.param]
+
+
+def stored(experiment, values):
+    """Return results of methods by seed, as they would be stored."""
+    rows = [
+        Row(
+            method=method,
+            seed=seed,
+            name=name,
+            value=value,
+            seconds=1.0,
+            queries=0,
+            n_values=len(named),
+            config="{}",
+            versions="none",
+        )
+        for method, seeds in values.items()
+        for seed, named in enumerate(seeds)
+        for name, value in named.items()
+    ]
+    return Results(experiment=experiment, rows=tuple(rows))
+
+
+@pytest.mark.usefixtures("made_up")
+class TestMadeUp:
+    def test_every_method_runs_and_the_page_is_made(self, table):
+        outcome = runner.run(table.EXPERIMENT, folder=None, seeds=1, quick=True)
+        assert outcome.failures == ()
+        assert set(outcome.results.methods) == set(table.EXPERIMENT.methods)
+        page = table.EXPERIMENT.page(outcome.results)
+        assert all(f"| {method} |" in page for method in table.EXPERIMENT.methods)
+        assert "Incomplete" not in page
+        assert "UMAP is not run" in page
+
+    def test_the_paper_has_a_figure_for_every_row_it_names(self, table):
+        assert set(table.PAPER) <= set(table.EXPERIMENT.methods)
+        assert all(0.3 < mean < 0.9 and 0 < sd < 0.1 for mean, sd in table.PAPER.values())
+
+    def test_a_network_that_is_kept_is_not_trained_again(self, monkeypatch):
+        method = cifar10_noise_table.EXPERIMENT.methods["cross-entropy [train]"]
+        first = method(0, True)
+        monkeypatch.setattr("experiments.networks.WAYS", {})
+        again = method(0, True)
+        assert first.values == again.values
+        assert first.seconds == again.seconds
+
+    def test_recalls_average_to_the_accuracy_of_equal_classes(self):
+        truth = np.arange(40) % 10
+        labels = np.where(truth == 3, 5, truth)
+        found = cifar10_noise_table.scores(truth, labels)
+        assert found["test"] == pytest.approx(np.mean([found[f"recall of {name}"] for name in CLASSES]))
+        assert found["recall of cat"] == 0
+
+    def test_the_page_says_which_rivals_are_beaten(self):
+        method = adience_shift_table.UNKNOWN
+        values = {
+            "cross-entropy [train]": [{"test": value} for value in (0.70, 0.71, 0.72)],
+            "fine-tuning": [{"test": value} for value in (0.79, 0.80, 0.81)],
+            method: [{"test": value} for value in (0.80, 0.81, 0.82)],
+        }
+        text = " ".join(adience_shift_table.EXPERIMENT.page(stored(adience_shift_table.EXPERIMENT, values)).split())
+        assert f"{method} is above 1 of 2 rivals by Welch's test at 95 %; not above fine-tuning (+0.010)." in text
+
+
+@pytest.mark.usefixtures("made_up")
+class TestWeights:
+    @pytest.fixture
+    def outcome(self):
+        return runner.run(cifar10_weights.EXPERIMENT, folder=None, seeds=1, quick=True)
+
+    def test_the_weights_are_those_of_the_priors_whatever_the_radius(self, outcome):
+        results = outcome.results
+        assert outcome.failures == ()
+        assert len(results.methods) == 6
+        for method in results.methods:
+            assert results.values(method, "gap")[0] < 1e-6
+            for name in CLASSES:
+                weight = results.values(method, f"weight of {name}")[0]
+                assert weight == results.values(cifar10_weights.SHOWN, f"weight of {name}")[0]
+                assert weight == results.values(method, f"exact weight of {name}")[0]
+
+    def test_the_check_finds_weights_that_are_others(self):
+        task = cifar10_weights.load_task(0, quick=True)
+        weights, _ = cifar10_weights.elicited(task, 0.1)
+        wrong = weights * np.linspace(1, 1.1, 10)
+        assert np.abs(weights / cifar10_weights.solved(task, weights)[0] - 1).max() < 1e-9
+        assert np.abs(wrong / cifar10_weights.solved(task, wrong)[0] - 1).max() > 0.01
+
+    def test_page_and_figures_are_made(self, outcome, tmp_path):
+        runner.write_page(outcome.results, tmp_path)
+        assert {path.suffix for path in tmp_path.glob("weights.*")} == {".md", ".png", ".svg"}
+        assert "less than 1e-6" in (tmp_path / "weights.md").read_text()
+
+    def test_every_class_has_a_role(self):
+        assert sorted(name for names in cifar10_weights.ROLES.values() for name in names) == sorted(CLASSES)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("task", LOADERS)
+def test_a_quick_look_at_the_real_photographs(task):
+    try:
+        load_split(task, 0, quick=True)
+    except DataNotFoundError as error:
+        pytest.skip(f"THE EXPERIMENTS WERE NOT RUN ON {task}: {error}")
+    experiments = [TABLES[task].EXPERIMENT, *([cifar10_weights.EXPERIMENT] if task == CIFAR10 else [])]
+    for experiment in experiments:
+        outcome = runner.run(experiment, folder=None, seeds=1, quick=True)
+        assert outcome.failures == ()
+        assert experiment.page(outcome.results).startswith(f"# {experiment.title}")
+
+
+@pytest.mark.parametrize("module", [adience_shift_table, cifar10_noise_table, cifar10_weights])
+def test_the_page_is_made_from_the_stored_results(module):
+    experiment = module.EXPERIMENT
+    if not (OUT / f"{experiment.name}.csv").exists():
+        pytest.skip(f"{experiment.name} has no stored results yet")
+    results = runner.stored(experiment, OUT)
+    assert (OUT / f"{experiment.name}.md").read_text(encoding="utf-8") == experiment.page(results)
