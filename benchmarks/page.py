@@ -132,7 +132,9 @@ being prepared; slope 1 is proportional.
   phi-confusions of a probe are the diagonals of L matrix products of tables, as in the authors' program. The *tight*
   loop of the notes takes them by one product of an (n, L) and an (n, m) table. All of it is NumPy, vectorised over
   rows. Compared is an iteration of the training side: the new plug-in classifier mixed in, and the equations of all
-  probes, which must agree to 1e-9. What either side prepares once is not in it; the notes have it for ours.
+  probes, which must agree to 1e-9. Ours is the mean of ten in a row, each of another rule, as a run makes them: caches
+  are warm, and the engine, which keeps its last table, has to make a new one. One of the probe loop takes longer than
+  all ten. What either side prepares once is not in it; the notes have it for ours.
 * *TunedThresholdClassifierCV* tries 100 thresholds (`cv="prefit"`, `refit=False`) for a frozen model that gives the
   probabilities it is given, so only the tuning takes time. Ours is `PostShifter(...).fit(eta, y)`, checks and all.
   Both are scored by scikit-learn on the rows they were fitted to; ours must not be lower by more than 1e-4.
