@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments import baselines
-from experiments.adult_paper import FAIRNESS_BASES, RADII, Task, fit_fairness, searched
+from experiments.adult_paper import FAIRNESS_BASES, RADII, Result, Setting, Task, fit_fairness, searched
 from experiments.adult_rows import as_black_box
 from experiments.adult_tables import CONFIG, Goal, Run, from_baselines, of_paper, on_task, page, quick_of, surrogates
 from experiments.baseline_methods import FAIRNESS, METHODS
@@ -24,11 +24,11 @@ KNOWN = ", groups known"
 PREFIXES = ("FW-EG", "ours: paper", "ours: influence", "ours: stack + influence", "ours: best", AVERAGE)
 
 FULL = FAIRNESS_BASES[-1]
-EVERY = [(basis, radius) for basis in FAIRNESS_BASES for radius in RADII]
+EVERY: list[Setting] = [(basis, radius) for basis in FAIRNESS_BASES for radius in RADII]
 TOLD_MORE = ("opt-metric [val]", "ours: paper's method, largest basis", "ours: best rule", AVERAGE)
 
 
-def _found(task: Task, name: str, grid: list, *, hard: bool = False):  # noqa: ANN202
+def _found(task: Task, name: str, grid: list[Setting], *, hard: bool = False) -> Result:
     """Return FW-EG with the best setting of a grid on the validation rows."""
     return searched(task, name, lambda basis, radius: fit_fairness(task, basis, radius, hard=hard), grid)
 

@@ -7,7 +7,7 @@ clean.
 from __future__ import annotations
 
 from experiments import baselines
-from experiments.adult_paper import PROXY_BASES, RADII, cross_validated
+from experiments.adult_paper import PROXY_BASES, RADII, Setting, cross_validated
 from experiments.adult_tables import CONFIG, Goal, Run, from_baselines, of_paper, on_task, page, quick_of, surrogates
 from experiments.baseline_methods import METHODS, PROXY, Method
 from experiments.rivals import TunedThreshold
@@ -20,8 +20,8 @@ DEFAULT = "ours: average of the rules (the default)"
 SURROGATES = "adaptive surrogates, basis and rates by CV"
 PREFIXES = ("FW-EG", "ours: paper", "ours: influence", "ours: stack + influence", "ours: best", DEFAULT)
 
-EVERY = [(basis, radius) for basis in PROXY_BASES for radius in RADII]
-AT_ONE_RADIUS = [(basis, 0.1) for basis in PROXY_BASES]
+EVERY: list[Setting] = [(basis, radius) for basis in PROXY_BASES for radius in RADII]
+AT_ONE_RADIUS: list[Setting] = [(basis, 0.1) for basis in PROXY_BASES]
 TUNED = Method(name="tuned threshold", make=lambda _: TunedThreshold(metric="g_mean"), reads_metric=False)
 
 RUNS: dict[str, Run] = {

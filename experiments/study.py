@@ -50,6 +50,7 @@ LEVELS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#000000")
 MARKERS = "osD^vP*X"
 WIDTH = 120
+SHOWN = 6  # names of methods with missing runs
 TEST = "test"
 
 
@@ -303,8 +304,9 @@ def whole_page(results: Results, body: str) -> str:
         *body.strip().split("\n\n"),
     ]
     if results.missing:
-        missing = ", ".join(dict.fromkeys(method for method, _ in results.missing))
-        parts.append(f"**Incomplete.** {len(results.missing)} of {n_wanted} runs are not stored yet: of {missing}.")
+        names = list(dict.fromkeys(method for method, _ in results.missing))
+        listed = "; ".join([*names[:SHOWN], *([f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else [])])
+        parts.append(f"**Incomplete.** {len(results.missing)} of {n_wanted} runs are not stored yet, of: {listed}.")
     if experiment.panels:
         parts.append(f"![{experiment.title}]({name}.png)")
     parts.append(f"To repeat it: `python -m experiments {name}`, made with {results.made_with}. The results: {files}.")

@@ -256,7 +256,7 @@ class TestCommand:
     def test_what_is_missing_is_on_the_page(self, toy):
         assert run(toy, "--seeds", "1") == 0
         text = (toy / "out" / "toy.md").read_text()
-        assert "**Incomplete.** 3 of 6 runs are not stored yet: of a, b, c." in text
+        assert "**Incomplete.** 3 of 6 runs are not stored yet, of: a; b; c." in text
 
     def test_a_failing_method_is_told_and_the_others_go_on(self, toy, capsys):
         (toy / "broken").write_text("a b")
