@@ -36,7 +36,7 @@ bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an i
 
 reproduce: export OPENBLAS_NUM_THREADS := 1
 reproduce: export OMP_NUM_THREADS := 1
-reproduce: $(VENV)/.deep-ready ## make the paper's tables and figures (hours; goes on where it was stopped)
+reproduce: $(VENV)/.reproduce-ready ## make the paper's tables and figures (hours; goes on where it was stopped)
 	@"$(BIN)/python" -m experiments all
 
 check: $(VENV)/.dev-ready ## check style, types and layers
@@ -100,6 +100,11 @@ $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.deep-ready: $(VENV)/.dev-ready
 	@echo "Installing torch ..."
 	@$(PIP) -c constraints.txt -e '.[dev,deep]'
+	@touch "$@"
+
+$(VENV)/.reproduce-ready: $(VENV)/.deep-ready
+	@echo "Installing what the experiments need ..."
+	@$(PIP) -c constraints.txt -e '.[dev,deep,reproduce]'
 	@touch "$@"
 
 $(VENV)/.bench-ready: $(VENV)/.dev-ready

@@ -67,7 +67,8 @@ def umap_version() -> str:
     try:
         return version("umap-learn")
     except PackageNotFoundError as error:
-        raise ModuleNotFoundError("the bases of Gaussian kernels need UMAP: pip install umap-learn") from error
+        remedy = "pip install 'postshift[reproduce]'"
+        raise ModuleNotFoundError(f"the bases of Gaussian kernels need UMAP: {remedy}") from error
 
 
 def nearness(points: NDArray[Any], groups: NDArray[np.intp]) -> RBFBasis:

@@ -44,7 +44,7 @@ RECIPE: dict[str, Any] = {
     "n_processes": 2,
 }
 QUICK_RECIPE = {"network": "small", "epochs": 1, "batch_size": 32, "learning_rate": 0.1, "n_processes": 1}
-SHORT = 10  # epochs of the dear rivals on CIFAR-10
+SHORT = 10  # epochs of the dear rivals
 ON_FEW_ROWS = {"epochs": 100}  # validation rows alone
 NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and what differs from the recipe
     (CIFAR10, TRAIN): {},
@@ -55,12 +55,12 @@ NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and
     (CIFAR10, TUNED): {},
     (ADIENCE, MATCHED): {},
     (CIFAR10, FORWARD): {"epochs": SHORT},
-    (ADIENCE, REWEIGHTED): {},
+    (ADIENCE, REWEIGHTED): {"epochs": SHORT},
     (CIFAR10, REWEIGHTED): {"epochs": SHORT},
 }
 SEEDS = {CIFAR10: 3, ADIENCE: 5}
 
-TUNING: dict[str, Any] = {"rates": (0.01, 0.003, 0.001), "max_epochs": 100, "patience": 20, "held_out": 0.25}
+TUNING: dict[str, Any] = {"rates": (0.01, 0.003, 0.001), "max_epochs": 50, "patience": 10, "held_out": 0.25}
 QUICK_TUNING = {**TUNING, "rates": (0.01,), "max_epochs": 1}
 PENULTIMATE = Reduction(n_components=10)  # coordinates of the last hidden layer, for kernel mean matching and bases
 DEARER = {REWEIGHTED: 3.0}  # times the work of an epoch of plain training
@@ -214,7 +214,9 @@ def matched(job: Job) -> NetworkClassifier:
 
 def reweighted(job: Job) -> NetworkClassifier:
     """Return the network whose training rows count as far as they help validation rows."""
-    return LearnToReweight(job.network(), random_state=job.wanted.seed).fit(*job.sides).estimator_
+    each = job.wanted.recipe["batch_size"] // job.wanted.recipe["n_processes"]  # rows of either side of a comparison
+    method = LearnToReweight(job.network(), batch_size=each, random_state=job.wanted.seed)
+    return method.fit(*job.sides).estimator_
 
 
 WAYS: dict[str, Callable[[Job], NetworkClassifier]] = {

@@ -273,10 +273,7 @@ def table(
                 against_closest(results, method, rivals, name=name) if method in ours else "",
                 f"{results.seconds(method).mean():.1f}",
                 f"{results.queries(method):,}",
-                ""
-                if paper is None
-                else f"{paper[0]:.{digits}f}{f' ± {paper[1]:.3f}' if np.isfinite(paper[1]) else ''}",
-                "" if paper is None else f"{values.mean() - paper[0]:+.{digits}f}",
+                *_beside(values, paper, digits),
             ]
         )
     head = ["method", "mean", "sd", "95 % interval", "against closest", "CPU s", "queries", "paper", "less paper"]

@@ -38,7 +38,7 @@ from postshift.rules import (
 )
 from postshift.rules.choice import _average_weights
 from postshift.rules.fitted import plug_in_rule
-from postshift.rules.scoring import make_folds, shrunk_confusion, shrunk_value
+from postshift.rules.scoring import intervals_of, make_folds, shrunk_confusion, shrunk_value
 from tests.rules.helpers import answered, labelled, tables, value_of
 
 
@@ -481,3 +481,55 @@ def test_votes_where_hard_scores_would_decide_alone():
         w * onehot(r.labels(other), n_classes=2) for w, r in zip(chosen.rule.weights, chosen.rule.rules, strict=True)
     )
     np.testing.assert_array_equal(replace(chosen.rule, votes=True).labels(other), votes.argmax(axis=1))
+
+
+@pytest.mark.parametrize("how", ["average", "best", "only"])
+def test_held_out_labels_have_the_score_and_its_interval_is_around_it(how):
+    problem = big(Accuracy())
+    chosen = without_questions(Choice(how=how).fit(problem))
+    held, record = chosen.held_out, chosen.record
+    assert np.array_equal(held.rows, np.arange(problem.val.n_rows))
+    assert not held.in_fit
+    assert np.mean(held.base_labels == problem.val.labels) == pytest.approx(
+        np.mean(np.argmax(problem.val.eta, axis=1) == problem.val.labels)
+    )
+    if how != "best":  # which has the mean of two passes as its score
+        assert shrunk_value(problem, held.labels) == pytest.approx(record.score)
+    assert record.intervals.score[0] < record.score < record.intervals.score[1]
+    assert record.intervals.base[0] < record.base_score < record.intervals.base[1]
+    gain = shrunk_value(problem, held.labels) - shrunk_value(problem, held.base_labels)
+    assert record.intervals.gain[0] < gain < record.intervals.gain[1]
+
+
+def test_the_interval_of_a_gain_is_that_of_paired_rows():
+    """Two labellings that differ in k rows, all of them right in one: the gain is k / n, less one binomial spread."""
+    n, k = 400, 40
+    truth = np.arange(n) % 2
+    wrong = np.where(np.arange(n) < k, 1 - truth, truth)
+    eta = np.tile([0.6, 0.4], (n, 1))
+    problem = Problem.labelled(None, Table.of(eta, labels=truth), Accuracy())
+    low, high = intervals_of(problem, truth, wrong, kept=True, seed=0).gain
+    spread = np.sqrt(0.1 * 0.9 / n)
+    assert low == pytest.approx(0.1 - 1.96 * spread, abs=0.01)
+    assert high == pytest.approx(0.1 + 1.96 * spread, abs=0.01)
+
+
+def test_held_out_rows_above_the_limit_are_numbered_among_all(monkeypatch):
+    monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
+    problem = big(Accuracy())
+    chosen = without_questions(Choice(how="only", entries=(Base(), InversePrior())).fit(problem))
+    held = chosen.held_out
+    assert len(held.rows) < 150
+    assert len(np.unique(held.rows)) == len(held.rows)
+    assert held.rows.max() >= 150  # of all 200, not of those that were drawn
+    assert np.array_equal(held.base_labels, np.argmax(problem.val.eta[held.rows], axis=1))
+
+
+def test_by_queries_the_labels_are_of_all_rows():
+    train, val = tables(2, n_classes=3, n_train=400, n_val=150)
+    problem = Problem.queried(train, replace(val, labels=None), kind="soft")
+    chosen, _ = answered(lambda: Choice(budget=60).fit(problem), Accuracy(), val.labels)
+    assert chosen.held_out.in_fit
+    assert np.array_equal(chosen.held_out.labels, chosen.rule.labels(val))
+    assert chosen.record.intervals.score is None
+    assert chosen.record.intervals.gain[0] <= chosen.record.intervals.gain[1]

@@ -54,7 +54,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     history_ : History
         A tuple of records, one for each look at an iterate; ``history_.to_frame()`` makes a pandas frame of it.
     diagnostics_ : Diagnostics
-        The choice and why, conditioning, warnings.
+        The choice and why, intervals, conditioning, warnings.
+    held_out_ : HeldOut
+        Labels of validation rows that were not used for the fit, by the result and by the model as it is; positions in
+        ``classes_``. Where only values are told they are of all validation rows.
     score_, base_score_ : float
         The metric of the result and of the model as it is, on validation rows not used for the fit (where only
         values are told: on all of them). Greater is better: costs have a minus. Recalls are shrunk by one row to their

@@ -78,7 +78,7 @@ class Shifts:
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
         with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
             chosen, n_queries = task.solve(self.method, **how, n_jobs=self.n_jobs, fold_groups=fold_groups, step=step)
-        self.rule_ = chosen.rule
+        self.rule_, self.held_out_ = chosen.rule, chosen.held_out
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries

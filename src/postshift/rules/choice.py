@@ -25,12 +25,24 @@ from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem, Table
-from postshift.rules.scoring import OutOfFold, all_folds, limited, make_folds, noise_of, out_of_fold, shrunk_value
+from postshift.rules.scoring import (
+    HeldOut,
+    Intervals,
+    OutOfFold,
+    all_folds,
+    intervals_of,
+    limited,
+    make_folds,
+    noise_of,
+    out_of_fold,
+    shrunk_value,
+)
 
 How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
 AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
 VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
+NORMAL_95 = 1.96
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -59,6 +71,7 @@ class Record:
     paired_noise: float
     fallback: bool
     reason: str
+    intervals: Intervals
     notes: tuple[str, ...] = ()
 
 
@@ -95,10 +108,11 @@ class AveragedRule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chosen:
-    """What the choice came to."""
+    """What the choice came to, with the labels of the rows by which it was judged."""
 
     rule: AveragedRule
     record: Record
+    held_out: HeldOut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +169,7 @@ class Choice:
 
     def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
         """Score every entry out of fold, weigh them, and fit again what has weight."""
-        small, groups = limited(problem, fold_groups, seed=self.random_state)
+        small, groups, places = limited(problem, fold_groups, seed=self.random_state)
         passes = list(self._folds(small, groups))
         n_fits = sum(len(folds) for folds in passes) * len(entries)
         scored = [
@@ -169,8 +183,9 @@ class Choice:
         votes = small.val.n_rows >= VOTES_FROM and ways[1] > ways[0]
         score = ways[votes]
         made = scored[0].averaged(weights, votes=votes)
-        paired = small.scale * paired_noise(made, scored[0].labels[0])
+        base = scored[0].labels[0]
         fallback = bool(self.how != "only" and len(entries) > 1 and (weights[0] == 1 or score <= values[0]))
+        paired = small.scale * paired_noise(made, base)
         kept = _base_alone(len(entries)) if fallback else weights
         rule = _refitted(problem, entries, kept, votes=votes)
         record = Record(
@@ -182,9 +197,11 @@ class Choice:
             paired_noise=paired,
             fallback=fallback,
             reason=_reason(entries, values, kept, score, fallback=fallback, noise=paired),
+            intervals=intervals_of(scored[0].problem, made, base, kept=not fallback, seed=self.random_state),
             notes=_notes(rule.rules),
         )
-        return Chosen(rule=rule, record=record)
+        held_out = HeldOut(rows=places[scored[0].rows], labels=base if fallback else made, base_labels=base)
+        return Chosen(rule=rule, record=record, held_out=held_out)
 
     def _weights(self, values: FloatArray, noise: float) -> FloatArray:
         """Return the weight of every entry."""
@@ -226,10 +243,10 @@ class Choice:
         """
         labels: list[IntArray] = []
         rules: list[FittedRule] = []
-        for rule in entries:
-            found = yield from rule.fit(problem)
+        for entry in entries:
+            found = yield from entry.fit(problem)
             rules.append(found)
-            labels.append((yield from self._queried_labels(problem, rule, found, fold_groups)))
+            labels.append((yield from self._queried_labels(problem, entry, found, fold_groups)))
         values = np.array((yield from problem.label_values(labels)))
         noise = np.array([problem.scale * paired_noise(each, labels[0]) for each in labels])
         margins = 0 * noise if self.query_folds else noise
@@ -254,9 +271,17 @@ class Choice:
                 noise=float(noise[rival]),
                 queries=True,
             ),
+            intervals=Intervals(gain=_around(float(values[rival] - values[0]), float(noise[rival]))),
             notes=_notes((rules[best],)),
         )
-        return Chosen(rule=AveragedRule(rules=(rules[best],), weights=np.ones(1)), record=record)
+        held_out = HeldOut(
+            rows=np.arange(problem.val.n_rows),
+            labels=labels[best],
+            base_labels=labels[0],
+            in_fit=self.query_folds == 0,
+        )
+        rule = AveragedRule(rules=(rules[best],), weights=np.ones(1))
+        return Chosen(rule=rule, record=record, held_out=held_out)
 
     def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule, fold_groups: Any) -> Fit[IntArray]:
         """Return a rule's labels on all rows, out of fold where folds were asked for."""
@@ -271,6 +296,11 @@ class Choice:
 
 def _silent(*_: Any) -> None:
     """Tell nobody."""
+
+
+def _around(gain: float, noise: float) -> tuple[float, float]:
+    """Return a gain less and plus 1.96 times its noise."""
+    return gain - NORMAL_95 * noise, gain + NORMAL_95 * noise
 
 
 def _average_weights(values: FloatArray, noise: float) -> FloatArray:

@@ -18,15 +18,21 @@ from postshift.rules.problem import Problem, Table
 
 SHRINKAGE = 1.0
 REWEIGHTINGS = 40
+INTERVAL_REWEIGHTINGS = 400
+LEVEL = 0.95  # of the intervals
 MAX_TRAIN = 100_000
 MAX_VAL = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OutOfFold:
-    """Every entry's labels and scores on rows that were not used for its fit, and the problem on these rows."""
+    """Every entry's labels and scores on rows that were not used for its fit, and the problem on these rows.
+
+    ``rows`` are their numbers among the rows of the problem that was cut into folds.
+    """
 
     problem: Problem
+    rows: IntArray
     labels: list[IntArray]
     scores: list[FloatArray]
 
@@ -37,6 +43,32 @@ class OutOfFold:
         n_classes = self.problem.n_classes
         parts = [onehot(each, n_classes=n_classes) for each in self.labels] if votes else self.scores
         return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Intervals of 95 %: of the score, of the base's, and of what was made of the menu less the base, kept or not.
+
+    Where only values are told, that of the gain is by the rows on which the two differ, and there are no others.
+    """
+
+    gain: tuple[float, float]
+    score: tuple[float, float] | None = None
+    base: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldOut:
+    """Labels, as positions, of validation rows that were not used for the fit, by the result and by the base.
+
+    ``rows`` are the numbers of the rows. Where only values are told there is no fit without them: labels of all rows,
+    ``in_fit`` says so.
+    """
+
+    rows: IntArray
+    labels: IntArray
+    base_labels: IntArray
+    in_fit: bool = False
 
 
 def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
@@ -95,7 +127,10 @@ def out_of_fold(
         for place, (found, raised) in enumerate(fold):
             labels[place, rows], scores[place, rows] = found, raised
         first = rows.stop
-    return OutOfFold(problem=problem.take(np.sort(held)), labels=list(labels[:, order]), scores=list(scores[:, order]))
+    left = held[order]
+    return OutOfFold(
+        problem=problem.take(left), rows=left, labels=list(labels[:, order]), scores=list(scores[:, order])
+    )
 
 
 def _fitted_folds(
@@ -159,25 +194,43 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
 
 def noise_of(scored: OutOfFold, best: int, *, seed: int) -> float:
     """Return the median over entries of the spread of ``M_best - M_c`` under exponential reweightings of the rows."""
-    rng, problem = np.random.default_rng([seed, 1]), scored.problem
-    base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
-    values = []
-    for _ in range(REWEIGHTINGS):
-        weights = base * rng.exponential(size=len(base))
-        again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
-        values.append([shrunk_value(again, labels) for labels in scored.labels])
-    table = np.array(values)
+    table = _reweighted(scored.problem, scored.labels, n_times=REWEIGHTINGS, seed=[seed, 1])
     spread = (table[:, [best]] - table).std(axis=0)
     return float(np.median(np.delete(spread, best))) if len(spread) > 1 else float(table[:, 0].std())
 
 
-def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any]:
-    """Return the problem on at most as many rows as the choice may cost."""
+def intervals_of(problem: Problem, made: IntArray, base: IntArray, *, kept: bool, seed: int) -> Intervals:
+    """Return the intervals by exponential reweightings of the rows; ``kept`` says whether what was made is kept."""
+    table = _reweighted(problem, [made, base], n_times=INTERVAL_REWEIGHTINGS, seed=[seed, 2])
+    of_made, of_base, of_gain = (_middle(values) for values in (table[:, 0], table[:, 1], table[:, 0] - table[:, 1]))
+    return Intervals(gain=of_gain, score=of_made if kept else of_base, base=of_base)
+
+
+def _middle(values: FloatArray) -> tuple[float, float]:
+    """Return the quantiles between which 95 % of the values are."""
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _reweighted(problem: Problem, labels: list[IntArray], *, n_times: int, seed: list[int]) -> FloatArray:
+    """Return the metric (n_times, k) of k sets of labels under exponential reweightings of the rows."""
+    rng = np.random.default_rng(seed)
+    base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
+    values = []
+    for _ in range(n_times):
+        weights = base * rng.exponential(size=len(base))
+        again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
+        values.append([shrunk_value(again, each) for each in labels])
+    return np.array(values)
+
+
+def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:
+    """Return the problem on at most as many rows as the choice may cost, and the numbers of its validation rows."""
     rng = np.random.default_rng([seed, 0])
     if problem.train is not None and problem.train.n_rows > MAX_TRAIN:
         rows = np.sort(rng.choice(problem.train.n_rows, size=MAX_TRAIN, replace=False))
         problem = replace(problem, train=problem.train.take(rows))
     if problem.val.n_rows > MAX_VAL:
         rows = np.sort(rng.choice(problem.val.n_rows, size=MAX_VAL, replace=False))
-        return problem.take(rows), None if groups is None else np.asarray(groups)[rows]
-    return problem, groups
+        return problem.take(rows), None if groups is None else np.asarray(groups)[rows], rows
+    return problem, groups, np.arange(problem.val.n_rows)

@@ -175,5 +175,5 @@ class TestReduction:
             raise embeddings.PackageNotFoundError(name)
 
         monkeypatch.setattr(embeddings, "version", missing)
-        with pytest.raises(ModuleNotFoundError, match="pip install umap-learn"):
+        with pytest.raises(ModuleNotFoundError, match="pip install 'postshift"):
             Reduction(n_components=3).kept({}, name="a", of={}, seed=0, quick=False)
