@@ -104,6 +104,15 @@ def fitted_labels(model: Any, split: Split) -> np.ndarray:
         return np.asarray(model.fit(train.X, train.y, val.X, val.y).predict(split.test.X))
 
 
+def stratified_order(labels: np.ndarray, *, rng: np.random.Generator) -> np.ndarray:
+    """Return a random order of rows in which every beginning has the labels in their shares, but for rounding."""
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        place[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
+    return np.argsort(place, kind="stable")
+
+
 # -- values by place ----------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,7 @@ NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and
     (ADIENCE, REWEIGHTED): {"epochs": SHORT},
     (CIFAR10, REWEIGHTED): {"epochs": SHORT},
 }
-SEEDS = {CIFAR10: 3, ADIENCE: 5}
+SEEDS = {CIFAR10: 3, ADIENCE: 3}
 
 TUNING: dict[str, Any] = {"rates": (0.01, 0.003, 0.001), "max_epochs": 50, "patience": 10, "held_out": 0.25}
 QUICK_TUNING = {**TUNING, "rates": (0.01,), "max_epochs": 1}

@@ -1,7 +1,7 @@
 """Ablation, panel d: the result against the number of validation rows, Adult with proxy labels.
 
 ``python -m experiments validation-size``. Half of ``adult.test`` is set aside for testing, the validation rows are
-drawn from the rest, smaller samples within larger ones. The paper has this panel on Adience.
+drawn from the rest, smaller samples within larger ones. The paper has this panel on Adience: see ``adience-size``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from experiments.ablation import (
     of_paper,
     of_search,
     places,
+    stratified_order,
 )
 from experiments.adult_paper import PROXY_BASES
 from experiments.adult_rows import joined, load_data, taken, with_split
@@ -61,15 +62,6 @@ def halves(seed: int, *, quick: bool) -> tuple[Data, np.ndarray]:
     test, rest = train_test_split(np.arange(len(pool.y)), test_size=0.5, stratify=pool.y, random_state=seed)
     split = replace(data.split, validation=taken(pool, rest), test=taken(pool, test))
     return with_split(data, split), stratified_order(split.validation.y, rng=np.random.default_rng(seed))
-
-
-def stratified_order(labels: np.ndarray, *, rng: np.random.Generator) -> np.ndarray:
-    """Return a random order of rows in which every beginning has the labels in their shares, but for rounding."""
-    place = np.empty(len(labels))
-    for label in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == label))
-        place[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
-    return np.argsort(place, kind="stable")
 
 
 def with_size(seed: int, size: int, *, quick: bool) -> Data:
@@ -166,8 +158,9 @@ def make_page(results: Results) -> str:
     """Return the page."""
     about = f"""The proxy-label task on Adult, {len(results.seeds)} splits. Half of `adult.test` is for testing, the
     validation rows are drawn from the rest, smaller samples within larger ones. The paper has this panel on Adience,
-    with accuracy, PI-EW and fine-tuning of a network; here it is the linear model on Adult, on which every method can
-    be run with every number of rows, and G-mean is shown beside accuracy. *paper's method*: PI-EW (accuracy) or FW-EG
+    with accuracy, PI-EW and fine-tuning of a network ([adience-size.md](adience-size.md)); here it is the linear model
+    on Adult, on which every method can be run with every number of rows, and G-mean is shown beside accuracy. *paper's
+    method*: PI-EW (accuracy) or FW-EG
     (G-mean), radius 0.1, the basis by 5-fold cross-validation or the constant one; *default*:
     `PostShiftClassifier`, the model frozen;
     *plug-in search*: class weights searched on the validation rows; *fine-tuning*: gradient descent on the validation

@@ -292,7 +292,7 @@ class TestAblation:
 
     def test_every_beginning_of_the_order_has_the_labels_in_their_shares(self):
         labels = np.repeat([0, 1], [300, 100])
-        order = validation_size.stratified_order(labels, rng=np.random.default_rng(0))
+        order = ablation.stratified_order(labels, rng=np.random.default_rng(0))
         assert sorted(order) == list(range(400))
         for size in (4, 20, 50, 200):
             assert abs(labels[order[:size]].sum() - size / 4) <= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import adience_shift_table, cifar10_noise_table, cifar10_weights, image_splits
+from experiments import adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights, image_splits
 from postshift.datasets import Images, ImageSplit
 
 SIDE = 8
@@ -15,6 +15,7 @@ SIZES = {"train": 200, "validation": 100, "test": 120}
 def clear():
     """Forget the splits and tasks of earlier tests."""
     image_splits.load_split.cache_clear()
+    adience_size.halves.cache_clear()
     for module in (adience_shift_table, cifar10_noise_table, cifar10_weights):
         module.load_task.cache_clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import adience_shift_table, cifar10_noise_table, cifar10_weights, runner
+from experiments import adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights, runner
 from experiments.image_splits import ADIENCE, CIFAR10, LOADERS, load_split
 from experiments.study import OUT, Results, Row
 from postshift.datasets.cifar10 import CLASSES
@@ -84,6 +84,35 @@ class TestMadeUp:
 
 
 @pytest.mark.usefixtures("made_up")
+class TestSizes:
+    def test_every_method_runs_with_every_number_of_rows(self, tmp_path):
+        outcome = runner.run(adience_size.EXPERIMENT, folder=tmp_path, seeds=2, quick=True)
+        assert outcome.failures == ()
+        for method in adience_size.METHODS:
+            for size in adience_size.QUICK_SIZES:
+                assert len(outcome.results.values(method, f"test@{size}")) == 2
+        page = adience_size.EXPERIMENT.page(outcome.results)
+        assert "PI-EW, basis by CV less fine-tuning" in page
+        runner.write_page(outcome.results, tmp_path)
+        assert (tmp_path / "adience-size.svg").exists()
+
+    def test_rows_are_nested_and_no_test_rows(self):
+        small, large = (adience_size.parts_of(0, size, quick=True) for size in (40, 80))
+        assert set(small["validation"]) < set(large["validation"])
+        assert not set(large["validation"]) & set(large["test"])
+        assert np.array_equal(small["test"], large["test"])
+
+    def test_probabilities_and_pixels_are_of_the_same_faces(self):
+        split, at = load_split(ADIENCE, 0, quick=True), adience_size.parts_of(0, 40, quick=True)
+        faces = adience_size.joined_faces(split)
+        task = adience_size.task_of(0, 40, quick=True)
+        assert np.array_equal(task.labels["validation"], faces.y[at["validation"]])
+        older = np.concatenate([split.validation.X, split.test.X])
+        assert np.array_equal(faces.X, older)
+        assert task.eta["test"].shape == (len(at["test"]), 2)
+
+
+@pytest.mark.usefixtures("made_up")
 class TestWeights:
     @pytest.fixture
     def outcome(self):
@@ -124,14 +153,14 @@ def test_a_quick_look_at_the_real_photographs(task):
         load_split(task, 0, quick=True)
     except DataNotFoundError as error:
         pytest.skip(f"THE EXPERIMENTS WERE NOT RUN ON {task}: {error}")
-    experiments = [TABLES[task].EXPERIMENT, *([cifar10_weights.EXPERIMENT] if task == CIFAR10 else [])]
-    for experiment in experiments:
+    beside = {CIFAR10: cifar10_weights, ADIENCE: adience_size}
+    for experiment in (TABLES[task].EXPERIMENT, beside[task].EXPERIMENT):
         outcome = runner.run(experiment, folder=None, seeds=1, quick=True)
         assert outcome.failures == ()
         assert experiment.page(outcome.results).startswith(f"# {experiment.title}")
 
 
-@pytest.mark.parametrize("module", [adience_shift_table, cifar10_noise_table, cifar10_weights])
+@pytest.mark.parametrize("module", [adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights])
 def test_the_page_is_made_from_the_stored_results(module):
     experiment = module.EXPERIMENT
     if not (OUT / f"{experiment.name}.csv").exists():
