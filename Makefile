@@ -8,15 +8,15 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep bench reproduce check format wheel-test clean
+.PHONY: help setup demo test test-deep test-browser bench reproduce check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(VENV)/.dev-ready ## make the development environment
 
-demo: $(VENV)/.demo-ready ## run the demo (installs only the required packages)
-	@"$(BIN)/python" examples/digits_demo.py
+demo: $(VENV)/.demo-ready ## run the demo: a model trained on wrong labels, mended, with a report
+	@"$(BIN)/postshift" demo --out postshift-demo --force
 
 # One process a core; more threads than that only wait for each other.
 test: export OPENBLAS_NUM_THREADS := 1
@@ -29,10 +29,14 @@ test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
 	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
 
+test-browser: $(VENV)/.browser-ready ## open the report in Chromium (which must be installed)
+	@"$(BIN)/python" -m pytest tests/browser
+
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1
 bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an idle machine)
 	@"$(BIN)/python" -m benchmarks
+	@"$(BIN)/python" -m benchmarks.dask_scaling --store
 
 reproduce: export OPENBLAS_NUM_THREADS := 1
 reproduce: export OMP_NUM_THREADS := 1
@@ -67,7 +71,11 @@ wheel-test: $(VENV)/.dev-ready ## build the wheel and try it in a fresh environm
 		-c constraints.txt "$$tmp"/dist/*.whl; \
 	echo "Running tests/newcomer/wheel_smoke.py ..."; \
 	cd "$$tmp/run"; \
-	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/wheel_smoke.py"
+	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/wheel_smoke.py"; \
+	echo "Running its command line ..."; \
+	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+		-c "$$root/constraints.txt" "$$(echo "$$tmp"/dist/*.whl)[cli,report]"; \
+	"$$tmp/venv/bin/postshift" demo --out demo
 
 clean: ## remove the environment, the build products and the caches
 	rm -rf "$(VENV)" build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -88,8 +96,8 @@ $(VENV)/.created:
 	@touch "$@"
 
 $(VENV)/.demo-ready: $(VENV)/.created pyproject.toml constraints.txt
-	@echo "Installing postshift and the packages it requires ..."
-	@$(PIP) -c constraints.txt -e .
+	@echo "Installing postshift with its command line and report ..."
+	@$(PIP) -c constraints.txt -e '.[cli,report]'
 	@touch "$@"
 
 $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
@@ -100,6 +108,11 @@ $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.deep-ready: $(VENV)/.dev-ready
 	@echo "Installing torch ..."
 	@$(PIP) -c constraints.txt -e '.[dev,deep]'
+	@touch "$@"
+
+$(VENV)/.browser-ready: $(VENV)/.dev-ready
+	@echo "Installing what drives the browser ..."
+	@$(PIP) -c constraints.txt -e '.[dev,browser]'
 	@touch "$@"
 
 $(VENV)/.reproduce-ready: $(VENV)/.deep-ready

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +19,19 @@ def test_the_python_blocks_run(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)  # noqa: S102
     assert sorted(file.name for file in tmp_path.iterdir()) == ["rule.npz", "run.npz"]
+
+
+def test_the_commands_for_the_terminal_run(tmp_path):
+    blocks = re.findall(r"```console\n(postshift .*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) == 1
+    lines = blocks[0].splitlines()
+    assert {shlex.split(line)[1] for line in lines} == {"demo", "fit", "evaluate", "predict"}
+    for line in lines:
+        command = [sys.executable, "-m", "postshift.cli", *shlex.split(line)[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "report.html").exists()
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 501
 
 
 def test_the_two_commands_stand_on_top():

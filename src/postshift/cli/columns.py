@@ -1,0 +1,236 @@
+"""Which columns of a table are what: probabilities and their classes, labels, weights, groups, features."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import SUM_TOLERANCE, FloatArray, IntArray, unknown
+from postshift.cli.errors import UsageError
+from postshift.cli.tables import FileTable
+
+_WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
+_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """The classes in the order of the probability columns: as they are compared, and as they are written.
+
+    Attributes
+    ----------
+    names : tuple of str
+        By which labels are found, see :func:`canonical`.
+    values : tuple
+        Of the type of the label column.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    @property
+    def array(self) -> Any:
+        """The values as an array."""
+        return np.array(self.values)
+
+    def codes(self, table: FileTable, column: str) -> IntArray:
+        """Return the position of every label of a column; one that is none of the classes is an error."""
+        import pandas as pd
+
+        series = pick(table, column, option="--label")
+        places, distinct = pd.factorize(series.to_numpy(dtype=object))
+        if (places < 0).any():
+            row = int(np.argmax(places < 0))
+            raise UsageError(
+                f"{table.path} has {int((places < 0).sum())} rows without a label in column {column!r}, the first is "
+                f"row {row} (an empty cell, or a text such as NA that means one): drop these rows"
+            )
+        known = {name: place for place, name in enumerate(self.names)}
+        found = np.array([known.get(canonical(value), -1) for value in distinct], dtype=np.intp)
+        codes: IntArray = found[places]
+        if (codes < 0).any():
+            self._refuse(table, column, codes, series)
+        return codes
+
+    def _refuse(self, table: FileTable, column: str, codes: IntArray, series: Any) -> None:
+        """Name the first label that is none of the classes, with its number of rows."""
+        row = int(np.argmax(codes < 0))
+        label = series.iloc[row]
+        count = int((series.map(canonical) == canonical(label)).sum())
+        raise UsageError(
+            f"label {str(label)!r} in column {column!r} of {table.path} ({count} rows, the first is row {row}) is none "
+            f"of the {len(self.names)} classes ({listed(self.names)}): drop these rows, or give a column of "
+            "probabilities for it"
+        )
+
+
+def canonical(value: Any) -> str:
+    """Return the text by which labels are compared: 1, 1.0, "1" and "01" are the same label, True and "true" too.
+
+    Examples
+    --------
+    >>> canonical(1.0), canonical("1.0"), canonical(True), canonical("cat "), canonical(0.5)
+    ('1', '1', 'true', 'cat', '0.5')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    text = str(value).strip()
+    if isinstance(value, Real) and float(value).is_integer():
+        text = f"{float(value):.0f}" if not isinstance(value, Integral) else str(int(value))
+    if found := _WHOLE.fullmatch(text):
+        sign, digits = found.groups()
+        return f"-{digits}" if sign == "-" and digits != "0" else digits
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def classes_of(names: Sequence[str], labels: Any = None) -> Classes:
+    """Return the classes of these names, written as the label column writes them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As the columns or the model name them.
+    labels : pandas.Series, optional
+        The label column.
+
+    Examples
+    --------
+    >>> classes_of(["0", "1"]).values, classes_of(["no", "yes"]).values
+    ((0, 1), ('no', 'yes'))
+    """
+    keys = tuple(canonical(name) for name in names)
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two of the classes {listed(names)} are both read as {twice!r}: rename one of them")
+    seen = [] if labels is None else list(labels.dropna().unique())
+    spelled = {canonical(value): value for value in seen}
+    written = [spelled.get(key, name) for key, name in zip(keys, names, strict=True)]
+    return Classes(names=keys, values=_of_one_type(written, keys, seen))
+
+
+def probability_columns(table: FileTable, pattern: str, *, but: Iterable[str | None] = ()) -> dict[str, str]:
+    """Return class -> column for the columns that a pattern matches; the class is what the star stands for."""
+    names = [name for name in table.frame.columns if name not in set(but)]
+    if pattern.count("*") != 1:
+        raise UsageError(
+            f"the pattern of the probability columns must have one star, which stands for the class, as in 'p_*'. Got "
+            f"{pattern!r}; {table.path} has the columns {listed(names)}"
+        )
+    before, after = pattern.split("*")
+    stars = {
+        name[len(before) : len(name) - len(after)]: name
+        for name in names
+        if name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
+    }
+    if len(stars) < 2:
+        found = f"one column only, {next(iter(stars.values()))!r}" if stars else "no column"
+        raise UsageError(
+            f"{pattern!r} matches {found} of {table.path}, which has the columns {listed(names)}"
+            f"{_near(pattern, names)}: name the columns of two classes or more with --proba"
+        )
+    return stars
+
+
+def pick(table: FileTable, name: str, *, option: str) -> Any:
+    """Return a column by its name; where there is none, the nearest name is offered."""
+    if name not in table.frame.columns:
+        raise UsageError(f"{unknown(name, table.frame.columns, what='column')} ({option}, {table.path})")
+    return table.frame[name]
+
+
+def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArray:
+    """Return columns as finite numbers (n, k)."""
+    for name in columns:
+        if table.frame[name].dtype.kind not in "biuf":
+            raise UsageError(f"column {name!r} of {table.path} holds {what} and must hold numbers: look at its rows")
+    found = table.frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = ~np.isfinite(found).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise UsageError(
+            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite, the first is row {row}: "
+            "drop or repair these rows"
+        )
+    return np.asarray(found)
+
+
+def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> FloatArray:
+    """Return the probabilities (n, m), refused unless every row sums to 1 or may be divided by its sum."""
+    eta = numbers(table, columns, what="probabilities")
+    if (eta < 0).any():
+        row, place = (int(each) for each in np.argwhere(eta < 0)[0])
+        raise UsageError(
+            f"row {row} of {table.path} has {eta[row, place]:g} in column {columns[place]!r}: give probabilities, not "
+            "scores or logits"
+        )
+    sums = eta.sum(axis=1)
+    if normalise:
+        if (sums <= 0).any():
+            raise UsageError(f"the probabilities of row {int(np.argmax(sums <= 0))} of {table.path} are all 0: drop it")
+        return np.asarray(eta / sums[:, None])
+    bad = np.abs(sums - 1) > SUM_TOLERANCE
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise UsageError(
+            f"the probabilities of row {row} of {table.path} sum to {sums[row]:.6g}, not to 1 within {SUM_TOLERANCE:g} "
+            f"({int(bad.sum())} of {len(bad)} rows; columns {listed(columns)}): repair them, or add --normalise to "
+            "divide each row by its sum"
+        )
+    return eta
+
+
+def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str | None) -> list[str]:
+    """Return the feature columns: all but some, or those that a comma-separated list of patterns chooses."""
+    taken = set(but)
+    names = [name for name in table.frame.columns if name not in taken]
+    if chosen is None:
+        return names
+    patterns = [part.strip() for part in chosen.split(",") if part.strip()]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"{unknown(pattern, names, what='feature column')} (--features, {table.path})")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Show names, not too many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(range(20))[-7:]
+    ("'a', 'b'", '11, ...')
+    """
+    every = list(names)
+    return ", ".join(map(repr, every[:_SHOWN])) + (", ..." if len(every) > _SHOWN else "")
+
+
+def _near(pattern: str, names: Sequence[str]) -> str:
+    """Offer the column nearest to a pattern."""
+    close = difflib.get_close_matches(pattern.replace("*", ""), names, n=1, cutoff=0.3)
+    return f", the nearest is {close[0]!r}" if close else ""
+
+
+def _of_one_type(written: Sequence[Any], keys: Sequence[str], seen: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the classes in the type of the labels that were seen; without any, whole numbers where all are."""
+    if not seen:
+        whole = all(_WHOLE.fullmatch(key) for key in keys)
+        return tuple(int(key) if whole else str(name) for key, name in zip(keys, written, strict=True))
+    if all(isinstance(value, bool | np.bool_) for value in seen):
+        convert: Any = {"true": True, "false": False}.__getitem__
+    elif all(isinstance(value, Integral) for value in seen):
+        convert = int
+    elif all(isinstance(value, Real) and not isinstance(value, bool | np.bool_) for value in seen):
+        convert = float
+    else:
+        return tuple(str(name) for name in written)
+    try:
+        return tuple(convert(key) for key in keys)
+    except (KeyError, ValueError):  # a class that no label of this type can name
+        return tuple(str(name) for name in written)

@@ -1,0 +1,119 @@
+"""``postshift demo``: the main job on data that comes with scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from postshift.cli.console import Console
+from postshift.cli.options import Debug, Json, Quiet, console_of
+
+_FLIPS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
+_FLIP_SHARE = 0.6
+_SEED = 0
+_N_TEST, _N_VAL = 500, 300
+_FILES = ("train.csv", "val.csv", "test.csv")
+
+
+def command(
+    *,
+    out: Annotated[Path, typer.Option("--out", help="The folder for the files and the run.")] = Path("postshift-demo"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier demo in that folder.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Re-weight a model of handwritten digits whose training labels were spoilt, and write a report.
+
+    Six out of ten 9s are called 1, 2s are called 0, 4s are called 7, and 3s and 5s are swapped in the training labels;
+    300 rows have been labelled with care. The files are what another program would write: probabilities and labels.
+    """
+    from postshift.cli.fitting import FitRequest, fit_run
+    from postshift.cli.predicting import LoadedRun
+
+    console = console_of(quiet=quiet, as_json=json)
+    run = out / "run"
+    _check_folder(out, run, force=force)
+    with console.warnings_shown():
+        paths = _write_files(out)
+        request = FitRequest(
+            train=paths["train"], val=paths["val"], label="digit", metric="accuracy", out=run, force=force
+        )
+        found = fit_run(request, console)
+        loaded = LoadedRun.open(run, trust_model=False)
+        scored = _scored(loaded, paths["test"])
+    _show(found, scored, console)
+    command_line = f"postshift fit --train {paths['train']} --val {paths['val']} --label digit --metric accuracy"
+    console.say(f"\nThe same by hand: {command_line} --out RUN")
+    console.say(f"report: {found['report']}")
+    console.result({"fit": found, "test": scored, "report": found["report"]})
+
+
+def _scored(loaded: Any, test: Path) -> dict[str, Any]:
+    """Return the scores on the test rows."""
+    from postshift.cli.commands.evaluate import evaluated
+
+    return evaluated(loaded, test, loaded.layout, None)
+
+
+def _check_folder(out: Path, run: Path, *, force: bool) -> None:
+    """Refuse a folder that holds something, unless it is an earlier demo that may be replaced."""
+    from postshift.cli.errors import FileError, UsageError
+
+    if out.exists() and not out.is_dir():
+        raise FileError(f"{out} is a file: name a folder with --out")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if any(each.name not in (*_FILES, run.name) and not each.name.startswith(".") for each in out.iterdir()):
+        raise UsageError(f"{out} holds other things than a demo: nothing in it was touched; name another with --out")
+    if not force:
+        raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
+
+
+def _write_files(out: Path) -> dict[str, Path]:
+    """Fit a model to spoilt labels, and write its probabilities of three sets of rows as CSV."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict, train_test_split
+
+    from postshift.cli.errors import FileError
+    from postshift.cli.tables import write_table
+    from postshift.datasets.bundled import load_embedded
+
+    digits = load_embedded("digits")
+    split: dict[str, Any] = {"random_state": _SEED}
+    X, X_test, y, y_test = train_test_split(digits.X / 16, digits.y, test_size=_N_TEST, stratify=digits.y, **split)
+    X_train, X_val, y_train, y_val = train_test_split(X, y, test_size=_N_VAL, stratify=y, **split)
+    wrong = np.random.default_rng(_SEED).random(len(y_train)) < _FLIP_SHARE
+    spoilt = np.where(wrong, [_FLIPS.get(label, label) for label in y_train.tolist()], y_train)
+    model = LogisticRegression(max_iter=2000).fit(X_train, spoilt)
+    tables = {
+        "train": (cross_val_predict(model, X_train, spoilt, method="predict_proba"), spoilt),
+        "val": (model.predict_proba(X_val), y_val),
+        "test": (model.predict_proba(X_test), y_test),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"the folder {out} cannot be made: {error.strerror}: name another with --out") from error
+    for name, (eta, labels) in tables.items():
+        columns = {f"p_{digit}": eta[:, place] for place, digit in enumerate(model.classes_)}
+        write_table(pd.DataFrame({"digit": labels, **columns}), out / f"{name}.csv")
+    return {name: out / f"{name}.csv" for name in tables}
+
+
+def _show(found: dict[str, Any], scored: dict[str, Any], console: Console) -> None:
+    """Show the rules of the menu and what came of them."""
+    console.say(f"digits: {found['training_rows']:,} training rows with wrong labels, {found['validation_rows']} clean")
+    console.say()
+    rows = [(rule["name"], f"{rule['score']:.3f}", f"{rule['weight']:.2f}") for rule in found["rules"]]
+    rows.append(("their weighted average (the result)", f"{found['after']:.3f}", ""))
+    console.table(("rule", f"{found['metric']}, held out", "weight"), rows, numbers=2)
+    low, high = scored["intervals"]["gain"]
+    console.say(
+        f"\non {scored['rows']} test rows: {scored['before']:.3f} -> {scored['after']:.3f}, gain {scored['gain']:+.3f} "
+        f"({low:+.3f} to {high:+.3f})"
+    )

@@ -1,0 +1,93 @@
+"""``postshift doctor``: what is installed, what is missing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from postshift.cli.errors import FAILED
+from postshift.cli.options import Debug, Json, Quiet, console_of
+
+_EXTRAS = ("cli", "data", "report", "export", "fast", "dask", "deep")
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)([^;]*)(?:;.*extra\s*==\s*['\"]([\w-]+)['\"])?")
+_MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}
+
+
+def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -> None:  # noqa: ARG001
+    """Show Python, the packages of every extra, and where data sets are looked for."""
+    import postshift
+
+    console = console_of(quiet=quiet, as_json=json)
+    packages = _packages()
+    found: dict[str, Any] = {
+        "postshift": postshift.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+        "numba": any(each["name"] == "numba" and each["version"] for each in packages),
+        "data": _data_folder(),
+    }
+    broken = [each for each in packages if each["extra"] is None and each["problem"]]
+    found["ok"] = not broken
+    console.say(f"postshift {found['postshift']}, Python {found['python']}, {found['platform']}\n")
+    rows = [(each["extra"] or "required", each["name"], each["version"] or "-", each["problem"]) for each in packages]
+    console.table(("extra", "package", "version", "remedy"), rows)
+    loops = "on" if found["numba"] else "off: pip install 'postshift[fast]'"
+    console.say(f"\ncompiled loops (numba): {loops}")
+    console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder of data sets'}")
+    console.say("everything that is required is there" if found["ok"] else "something that is required is broken")
+    console.result(found)
+    if broken:
+        raise typer.Exit(FAILED)
+
+
+def _packages() -> list[dict[str, Any]]:
+    """Return every package of every extra that a user may want, with its version or what to do about it."""
+    found = []
+    for line in metadata.requires("postshift") or []:
+        parsed = _REQUIREMENT.match(line)
+        if parsed is None:
+            continue
+        name, _, extra = parsed.groups()
+        if extra is None or extra in _EXTRAS:
+            version, problem = _state(name, extra)
+            found.append({"extra": extra, "name": name, "version": version, "problem": problem})
+    order = {extra: place for place, extra in enumerate((None, *_EXTRAS))}
+    return sorted(found, key=lambda each: (order[each["extra"]], each["name"]))
+
+
+def _state(name: str, extra: str | None) -> tuple[str | None, str]:
+    """Return the version of a package, and what is wrong with it; required ones are imported for trial."""
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None, f"pip install 'postshift[{extra}]'" if extra else f"pip install {name}"
+    if extra is None:
+        try:
+            importlib.import_module(_MODULES.get(name, name))
+        except Exception as error:  # noqa: BLE001 -- whatever a broken package raises
+            return version, f"broken ({type(error).__name__}: {error}): pip install --force-reinstall {name}"
+    return version, ""
+
+
+def _data_folder() -> str | None:
+    """Return the folder that POSTSHIFT_DATA names, or the one where data sets are found without it."""
+    from postshift.exceptions import DataNotFoundError
+
+    named = os.environ.get("POSTSHIFT_DATA")
+    if named and Path(named).is_dir():
+        return named
+    try:
+        from postshift.datasets._location import find_file
+        from postshift.datasets._sources import ADULT_TRAIN
+
+        return str(find_file(ADULT_TRAIN.folder, ADULT_TRAIN.name).parent.parent)
+    except (DataNotFoundError, ImportError):  # the latter where a required package is broken
+        return None

@@ -1,0 +1,91 @@
+"""``postshift evaluate``: the metric before and after on rows with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from postshift.cli.console import Console
+from postshift.cli.options import Data, Debug, Json, Quiet, Run, TrustMetric, TrustModel, console_of
+
+_FEW = 12  # classes; larger matrices are in the report and in --json
+
+
+def command(
+    run: Run,
+    data: Data,
+    *,
+    label: Annotated[
+        str | None, typer.Option("--label", help="The column of the labels; by default as in the fit.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="Another metric; by default that of the fit.")] = None,
+    trust_model: TrustModel = False,
+    trust_metric: TrustMetric = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Score the rows of DATA before and after, with a paired bootstrap interval.
+
+    A metric of a Python file is read from the copy in the run, where that is trusted, or named again by --metric.
+
+    Example: postshift evaluate run test.csv
+    """
+    from postshift.cli.predicting import LoadedRun
+
+    console = console_of(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        loaded = LoadedRun.open(run, trust_model=trust_model)
+        layout = loaded.layout if label is None else replace(loaded.layout, label=label)
+        found = evaluated(loaded, data, layout, metric, trust_metric=trust_metric)
+    show(found, console)
+    console.result(found)
+
+
+def evaluated(loaded: Any, data: Any, layout: Any, metric: str | None, *, trust_metric: bool = False) -> dict[str, Any]:
+    """Return the scores of the rows of a file."""
+    from postshift.cli.errors import UsageError
+    from postshift.cli.metric_option import read_metric
+    from postshift.cli.scoring import evaluation
+
+    stored = loaded.run.header["metric"]
+    if metric is None and stored["kind"] == "program":
+        raise UsageError(
+            f"the metric of this run is the program {stored['name']!r}, which knows the validation rows only: score "
+            "other rows with --metric NAME"
+        )
+    if metric is None and stored["kind"] == "file" and not trust_metric:
+        raise UsageError(
+            f"the metric of this run is a Python file, and to read it runs it: add --trust-metric if you know where "
+            f"the run comes from, or name the file again with --metric FILE.py:{stored['name']}"
+        )
+    if layout.label is None:
+        raise UsageError("name the column with the labels with --label")
+    copy = loaded.run.copy_of("metric") if metric is None else None
+    chosen = read_metric(metric or stored["text"], layout, file=copy)
+    needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
+    part = loaded.part(data, layout, needed=needed, optional=("groups",))
+    return evaluation(loaded.rule, part, layout, metric=chosen)
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Say in a table what was found."""
+    rows = []
+    for name, text in (("before", "the model as it is"), ("after", "after the shift"), ("gain", "gain")):
+        low, high = found["intervals"][name]
+        rows.append((text, f"{found[name]:.4f}", f"{low:.4f} to {high:.4f}"))
+    console.table((f"{found['metric']}, {found['rows']:,} rows", "score", "95 % interval"), rows, numbers=2)
+    console.say(f"{found['changed']:,} labels changed")
+    if len(found["classes"]) > _FEW:
+        return
+    for name in ("before", "after"):
+        table = zip(found["classes"], found["confusion"][name], strict=True)
+        console.say()
+        console.table(
+            (f"{name}: true \\ predicted", *map(str, found["classes"])),
+            [(str(true), *(f"{count:,.10g}" for count in counts)) for true, counts in table],
+            numbers=len(found["classes"]),
+        )

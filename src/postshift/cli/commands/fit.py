@@ -1,0 +1,198 @@
+"""``postshift fit``: from a file of probabilities to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from postshift.cli.console import Console
+from postshift.cli.options import Debug, Json, Quiet, TrustModel, console_of
+
+_ROWS, _METRIC, _RULE, _RUN = "Rows", "Metric", "Rule", "Run"
+
+
+def command(
+    *,
+    val: Annotated[
+        Path,
+        typer.Option(
+            "--val",
+            help="Validation rows: .csv, .tsv, .parquet, .feather, .arrow or .npz (arrays eta and labels, if there are "
+            "X, classes, groups, weights). Rows are counted from 0.",
+            rich_help_panel=_ROWS,
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder of the run.", rich_help_panel=_RUN, show_default=False)
+    ],
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", help="Training rows, if there are; their labels may be wrong.", rich_help_panel=_ROWS),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option("--label", help="The column of the labels.", rich_help_panel=_ROWS),
+    ] = None,
+    proba: Annotated[
+        str | None,
+        typer.Option(
+            "--proba",
+            help="The columns of probabilities; the star stands for the class. By default 'p_*'.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            help="A fitted model (.skops or .joblib) to take probabilities from; give training "
+            "rows that it was not fitted to.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    trust_model: TrustModel = False,
+    normalise: Annotated[
+        bool,
+        typer.Option("--normalise", help="Divide each row of probabilities by its sum.", rich_help_panel=_ROWS),
+    ] = False,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            help="Columns for bases and model, as in 'age,income,x*'. By default all that are nothing else.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="The column of the groups, for a metric over groups.", rich_help_panel=_ROWS),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option("--weight", help="The column of the sample weights.", rich_help_panel=_ROWS)
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help="What to maximise: a name (see postshift metrics), my_metrics.py:profit or cost:costs.csv.",
+            rich_help_panel=_METRIC,
+        ),
+    ] = None,
+    metric_command: Annotated[
+        str | None,
+        typer.Option(
+            "--metric-command",
+            help="A program that reads predictions (CSV with the columns row,label) and prints a number on its last "
+            "line: './score.sh {predictions}'. It is run without a shell.",
+            rich_help_panel=_METRIC,
+        ),
+    ] = None,
+    metric_timeout: Annotated[
+        float,
+        typer.Option(
+            "--metric-timeout", min=0.001, help="Seconds until the program is killed.", rich_help_panel=_METRIC
+        ),
+    ] = 60.0,
+    metric_scale: Annotated[
+        float,
+        typer.Option(
+            "--metric-scale",
+            min=1e-12,
+            help="The width of the range of the program's numbers, by which noise is judged.",
+            rich_help_panel=_METRIC,
+        ),
+    ] = 1.0,
+    less_is_better: Annotated[
+        bool, typer.Option("--less-is-better", help="Minimise the program's number.", rich_help_panel=_METRIC)
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help="The most questions to a metric that is asked.", rich_help_panel=_METRIC),
+    ] = None,
+    basis: Annotated[
+        str,
+        typer.Option(
+            "--basis",
+            help="Where weights may differ, as in 'col:region,kmeans:5,tree:4' (see postshift bases).",
+            rich_help_panel=_RULE,
+        ),
+    ] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="auto (an average of the rules by their scores), best, or one rule: paper, influence, plug-in search, "
+            "smoothed plug-in, stack, ...",
+            rich_help_panel=_RULE,
+        ),
+    ] = "auto",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of folds and draws.", rich_help_panel=_RULE)] = 0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes; -1 for one a core.", rich_help_panel=_RULE)
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace the run that is there, once the new one is made.", rich_help_panel=_RUN),
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.", rich_help_panel=_RUN)
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Fit a rule to validation rows and write a run: the rule, scores, labels and a report.
+
+    Example: postshift fit --val val.csv --label y --proba 'p_*' --metric f1_macro --out run
+    """
+    from postshift.cli.fitting import FitRequest, fit_run
+
+    console = console_of(quiet=quiet, as_json=json)
+    request = FitRequest(
+        val=val,
+        out=out,
+        train=train,
+        label=label,
+        proba=proba,
+        model=model,
+        trust_model=trust_model,
+        metric=metric,
+        metric_command=metric_command,
+        metric_timeout=metric_timeout,
+        metric_scale=metric_scale,
+        less_is_better=less_is_better,
+        basis=basis,
+        features=features,
+        method=method,
+        budget=budget,
+        groups=groups,
+        weight=weight,
+        normalise=normalise,
+        seed=seed,
+        jobs=jobs,
+        force=force,
+        resume=resume,
+    )
+    with console.warnings_shown():
+        found = fit_run(request, console)
+    show(found, console)
+    console.result(found)
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Say in a few lines what came of a fit."""
+    low, high = found["intervals"]["gain"]
+    on = found["scored_on"]
+    where = "the validation rows" if on["used_for_the_fit"] else "rows not used for the fit"
+    console.say(
+        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f} "
+        f"({low:+.4f} to {high:+.4f}) on {on['rows']:,} {where}"
+    )
+    console.say(found["reason"])
+    if found["questions"]:
+        console.say(f"{found['questions']} questions were asked")
+    console.say(f"report: {found['report']}")

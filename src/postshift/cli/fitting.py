@@ -1,0 +1,387 @@
+"""The job of ``postshift fit``, and of the demo: from files to a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from postshift.cli.columns import classes_of, pick, probability_columns
+from postshift.cli.console import Console
+from postshift.cli.errors import StoppedError, UsageError, WorkError
+from postshift.cli.inputs import Layout, Part, read_part
+from postshift.cli.metric_option import MetricOption, read_metric
+from postshift.cli.model_file import model_classes, read_model
+from postshift.cli.program import Answers, Program, program_digest, split_command
+from postshift.cli.rule_file import RuleFile
+from postshift.cli.run_folder import (
+    ANSWERS,
+    METRICS,
+    REPORT,
+    RULE,
+    Run,
+    Target,
+    Writer,
+    check_same,
+    open_run,
+    target_of,
+)
+from postshift.cli.tables import FileTable, digest_of, read_bytes, read_table
+from postshift.metrics import from_predictions
+
+if TYPE_CHECKING:  # dear to import, and a fit that cannot begin says so sooner without
+    from postshift.cli.basis_option import Bases
+
+PROBA, AUTO = "p_*", "auto"
+_NEEDED = ("pandas", "skops", "jinja2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """What was asked for, by the options of ``postshift fit``."""
+
+    val: Path
+    out: Path
+    train: Path | None = None
+    label: str | None = None
+    proba: str | None = None
+    model: Path | None = None
+    trust_model: bool = False
+    metric: str | None = None
+    metric_command: str | None = None
+    metric_timeout: float = 60.0
+    metric_scale: float = 1.0
+    less_is_better: bool = False
+    basis: str = AUTO
+    features: str | None = None
+    method: str = "auto"
+    budget: int | None = None
+    groups: str | None = None
+    weight: str | None = None
+    normalise: bool = False
+    seed: int = 0
+    jobs: int | None = None
+    force: bool = False
+    resume: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the result depends on, the contents of files excepted."""
+        names: tuple[str, ...] = (
+            "label",
+            "proba",
+            "metric",
+            "metric_command",
+            "metric_scale",
+            "less_is_better",
+            "basis",
+            "features",
+        )
+        names += ("method", "budget", "groups", "weight", "normalise", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        if self.proba is not None and self.model is not None:
+            raise UsageError("--proba and --model both say where the probabilities come from: give one of them")
+        if (self.metric is None) == (self.metric_command is None):
+            raise UsageError(
+                "say what to maximise with --metric NAME (postshift metrics lists the names) or with --metric-command "
+                "PROGRAM, and not with both"
+            )
+        if self.metric_command is not None:
+            split_command(self.metric_command)
+        elif self.less_is_better:
+            raise UsageError("--less-is-better is about the number of a --metric-command: leave it out")
+        if self.groups is not None and self.metric_command is not None:
+            raise UsageError("--groups is for metrics over groups; a metric program knows its groups: leave it out")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Given:
+    """What the files hold."""
+
+    layout: Layout
+    model: Any
+    val: Part
+    train: Part | None
+    metric: MetricOption
+    digests: Mapping[str, str | None]
+
+
+def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
+    """Fit, write the run, and return its summary; a finished run that is resumed is not fitted again."""
+    request.check()
+    _check_packages()
+    target = target_of(request.out, force=request.force, resume=request.resume)
+    given = _read(request)
+    header = _header(request, given)
+    if target.resumed:
+        stored = open_run(target.work, finished=False)
+        check_same(stored.header, header, request.out)
+        if stored.state == "finished" and target.work == target.out:
+            console.note(f"the run {request.out} is finished: nothing to do")
+            return summary(open_run(request.out))
+        _warn_of_program(stored, header, console)
+    from postshift.cli.basis_option import fit_bases
+
+    bases = fit_bases(request.basis, given.layout.classes, train=given.train, val=given.val)
+    _make(request, given, bases, target=target, header=header, console=console)
+    return summary(open_run(request.out))
+
+
+def _check_packages() -> None:
+    """Refuse to begin where a package is missing that the end of a fit needs."""
+    for name in _NEEDED:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _warn_of_program(stored: Run, header: Mapping[str, Any], console: Console) -> None:
+    """Say that a program has changed since it gave the answers that a run goes on from."""
+    if stored.header.get("program") != header["program"] and (stored.path / ANSWERS).is_file():
+        console.note(
+            "warning: the metric program has changed since the run was begun, and the answers that are stored stay: if "
+            "it scores otherwise now, begin anew with --force"
+        )
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what is told of a finished run."""
+    metrics = run.json(METRICS)
+    return {"run": str(run.path), "report": str(run.path / REPORT), **metrics}
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def _read(request: FitRequest) -> _Given:
+    """Read every file that was named."""
+    val = read_table(request.val)
+    train = None if request.train is None else read_table(request.train)
+    model = None if request.model is None else read_model(request.model, trust=request.trust_model)
+    layout = _layout(request, val, train, model)
+    metric = _metric(request, layout)
+    hidden = metric.keeps_labels
+    _check_label(layout, val, train, hidden=hidden)
+    labels: dict[str, Any] = {"optional": ("label",)} if hidden else {}
+    needed = ("weight",) if hidden else ("label", "weight")
+    val_part = read_part(val, layout, model=model, needed=(*needed, "groups"), **labels)
+    train_part = None if train is None else read_part(train, layout, model=model, needed=needed, **labels)
+    if not hidden:
+        metric.check(layout, val_part.groups, asked=request.groups is not None)
+    digests = {
+        "train": None if train is None else train.digest,
+        "val": val.digest,
+        "model": None if request.model is None else digest_of(read_bytes(request.model)),
+        "metric": metric.digest,
+    }
+    return _Given(layout=layout, model=model, val=val_part, train=train_part, metric=metric, digests=digests)
+
+
+def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model: Any) -> Layout:
+    """Return which columns are what: as asked for, or as the format of the validation file says."""
+    usual = {**({} if train is None else train.usual), **val.usual}
+    label, weight = request.label or usual.get("label"), request.weight or usual.get("weight")
+    groups = request.groups or (usual.get("groups") if request.metric_command is None else None)
+    proba = None if model is not None else request.proba or val.usual.get("proba", PROBA)
+    special = [name for name in (label, weight, groups) if name]
+    names = model_classes(model) if proba is None else list(probability_columns(val, proba, but=special))
+    tables = [table for table in (val, train) if table is not None and label in table.frame.columns]
+    classes = classes_of(names, tables[0].frame[label] if tables else None)
+    return Layout(
+        class_names=classes.names,
+        class_values=classes.values,
+        proba=proba,
+        label=label,
+        weight=weight,
+        groups=groups,
+        features=request.features,
+        normalise=request.normalise,
+    )
+
+
+def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hidden: bool) -> None:
+    """Refuse a fit without labels, unless the metric keeps them; a column that is nowhere is an error in any case."""
+    if layout.label is None:
+        if not hidden:
+            raise UsageError("name the column with the labels of the validation rows with --label")
+        return
+    if hidden and any(layout.label in each.frame.columns for each in (val, train) if each is not None):
+        return
+    if layout.label not in val.frame.columns:
+        pick(val, layout.label, option="--label")
+
+
+def _metric(request: FitRequest, layout: Layout) -> MetricOption:
+    """Return the metric; a program gets its answers when the run has a folder."""
+    if request.metric is not None:
+        return read_metric(request.metric, layout)
+    command = str(request.metric_command)
+    name = shlex.split(command)[0]
+    told = from_predictions(
+        _unanswered, name=name, greater_is_better=not request.less_is_better, scale=request.metric_scale
+    )
+    return MetricOption(text=name, kind="program", metric=told)
+
+
+def _unanswered(_: Any) -> float:
+    """Stand in for a program until there is a folder for its answers."""
+    raise WorkError("the metric program has no folder for its answers yet")
+
+
+def _header(request: FitRequest, given: _Given) -> dict[str, Any]:
+    """Return what run.json says."""
+    copies = {}
+    if request.model is not None:
+        copies["model"] = f"model{request.model.suffix}"
+    if given.metric.source is not None:
+        copies["metric"] = f"metric{given.metric.source.suffix}"
+    files = {"train": request.train, "val": request.val, "model": request.model}
+    return {
+        "settings": request.settings(),
+        "digests": dict(given.digests),
+        "inputs": {name: None if path is None else str(path) for name, path in files.items()},
+        "layout": given.layout.to_json(),
+        "metric": given.metric.to_json(),
+        "copies": copies,
+        "program": None if request.metric_command is None else program_digest(request.metric_command),
+    }
+
+
+# -- making ----------------------------------------------------------------------------------------------------
+
+
+def _make(
+    request: FitRequest,
+    given: _Given,
+    bases: Bases,
+    *,
+    target: Target,
+    header: Mapping[str, Any],
+    console: Console,
+) -> None:
+    """Fit and write the run; what stops it says how to go on."""
+    writer = Writer(target, header)
+    asks = request.metric_command is not None
+    answers: Answers | None = None
+    try:
+        with writer.writing(resumable=asks):
+            for stem, source in (("model", request.model), ("metric", given.metric.source)):
+                if source is not None:
+                    writer.write(header["copies"][stem], read_bytes(source))
+            answers = Answers(writer.path / ANSWERS) if asks else None
+            shifter, program = _fitted(request, given, bases, answers=answers, console=console)
+            _write(writer, request, given, bases, shifter=shifter, program=program)
+    except (KeyboardInterrupt, StoppedError) as stop:
+        stored = "" if answers is None else f"{len(answers)} answers are stored; "
+        kind = type(stop) if isinstance(stop, StoppedError) else StoppedError
+        raise kind(f"stopped; {stored}go on with the same command and --resume") from stop
+    except WorkError as error:
+        if answers is None:
+            raise
+        raise _resumable(error, answers) from error
+    except Exception as error:
+        if answers is None or not isinstance(error.__cause__, WorkError):  # the library wraps what a metric raises
+            raise
+        raise _resumable(error.__cause__, answers) from error
+
+
+def _resumable(error: object, answers: Answers) -> WorkError:
+    """Return the error of a program with how to go on."""
+    return WorkError(f"{error}; {len(answers)} answers are stored, the same command with --resume goes on from them")
+
+
+def _fitted(
+    request: FitRequest, given: _Given, bases: Bases, *, answers: Answers | None, console: Console
+) -> tuple[Any, Program | None]:
+    """Return the fitted shifter, and the program that was asked, if one was."""
+    from postshift.estimators import PostShifter
+
+    classes, val, train = given.layout.classes, given.val, given.train
+    metric, program = given.metric.metric, None
+    if answers is not None:
+        program = Program(str(request.metric_command), timeout=request.metric_timeout, answers=answers)
+        metric = replace(metric, function=program)
+    shifter = PostShifter(
+        metric,
+        method=request.method,
+        classes=classes.array,
+        budget=request.budget,
+        n_jobs=request.jobs,
+        random_state=request.seed,
+    )
+    with console.progress("fit") as progress:
+        told = progress is not None and hasattr(shifter, "set_callbacks")
+        if told:
+            shifter.set_callbacks(progress)
+        shifter.fit(
+            val.eta,
+            val.labels(classes),
+            None if train is None else train.eta,
+            None if train is None else train.labels(classes),
+            bases.val or None,
+            bases.train or None,
+            sample_weight_val=val.weights,
+            sample_weight_train=None if train is None else train.weights,
+            **given.metric.metadata(val),
+        )
+        if told:
+            shifter.set_callbacks()
+    return shifter, program
+
+
+def _write(
+    writer: Writer, request: FitRequest, given: _Given, bases: Bases, *, shifter: Any, program: Program | None
+) -> None:
+    """Write every file of the run but run.json."""
+    from postshift.cli.outputs import facts_of, history_csv, metrics_of, validation_csv, write_outputs
+
+    classes = given.layout.classes
+    facts = facts_of(
+        shifter,
+        classes,
+        bases,
+        train=given.train,
+        val=given.val,
+        metric_name=given.metric.name,
+        used=_used(request, given),
+        how_to_use=_how_to_use(request, given),
+    )
+    write_outputs(
+        writer,
+        metrics=metrics_of(shifter, name=given.metric.name, n_runs=None if program is None else program.n_runs),
+        history=history_csv(shifter),
+        validation=validation_csv(shifter, given.val, classes, bases.val),
+        facts=facts,
+    )
+    shifter.metric = given.metric.savable
+    RuleFile(shifter=shifter, bases=bases.fitted).save(writer.path / RULE)
+
+
+def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
+    """Return what the report says of the data."""
+    source = f"columns {given.layout.proba}" if request.model is None else f"the model {request.model.name}"
+    pairs = [("validation rows", str(given.val.table))]
+    if given.train is not None:
+        pairs.insert(0, ("training rows", str(given.train.table)))
+    pairs += [("probabilities", source), ("metric", given.metric.name), ("basis", request.basis)]
+    pairs += [("method", request.method), ("seed", str(request.seed))]
+    if given.layout.weight is not None:
+        pairs.append(("weights", f"column {given.layout.weight}"))
+    if given.layout.groups is not None:
+        pairs.append(("groups", f"column {given.layout.groups}"))
+    return pairs
+
+
+def _how_to_use(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
+    """Return the commands for what comes next."""
+    run, suffix = shlex.quote(str(request.out)), given.val.table.path.suffix
+    trust = " --trust-model" if request.model is not None and request.model.suffix == ".joblib" else ""
+    scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
+    return [
+        ("label new rows", f"postshift predict {run} new{suffix} -o labels{suffix}{trust}"),
+        ("score rows with labels", f"postshift evaluate {run} test{suffix}{trust}{scored_by}"),
+    ]

@@ -1,0 +1,163 @@
+"""From files to what a fit or a prediction takes: probabilities, labels, weights, groups, features of bases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.cli.columns import (
+    Classes,
+    canonical,
+    eta_of,
+    feature_columns,
+    listed,
+    numbers,
+    pick,
+    probability_columns,
+)
+from postshift.cli.errors import UsageError
+from postshift.cli.model_file import model_classes, model_eta
+from postshift.cli.tables import FileTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which columns are what; a run remembers it for the files to come."""
+
+    class_names: tuple[str, ...]
+    class_values: tuple[Any, ...]
+    proba: str | None = None
+    label: str | None = None
+    weight: str | None = None
+    groups: str | None = None
+    features: str | None = None
+    normalise: bool = False
+
+    @property
+    def classes(self) -> Classes:
+        """The classes."""
+        return Classes(names=self.class_names, values=self.class_values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain types."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return the layout that :meth:`to_json` wrote."""
+        plain = dict(content)
+        for name in ("class_names", "class_values"):
+            plain[name] = tuple(plain[name])
+        return cls(**plain)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """The rows of a file as the library takes them; what was not asked for or is not there is None."""
+
+    table: FileTable
+    eta: FloatArray
+    features: tuple[str, ...]
+    codes: IntArray | None = None
+    weights: FloatArray | None = None
+    groups: Any = None
+
+    def labels(self, classes: Classes) -> Any:
+        """Return the labels in the type of the classes."""
+        return None if self.codes is None else classes.array[self.codes]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.eta)
+
+
+def read_part(
+    table: FileTable,
+    layout: Layout,
+    *,
+    model: Any = None,
+    needed: Sequence[str] = (),
+    optional: Sequence[str] = (),
+) -> Part:
+    """Return the rows of a file.
+
+    Parameters
+    ----------
+    table : FileTable
+        The file.
+    layout : Layout
+        Which columns are what.
+    model : classifier, optional
+        Gives the probabilities; without it they are columns.
+    needed, optional : sequence of {"label", "weight", "groups"}
+        Those of the columns that must be there where the layout names them, and those that are read if they are there.
+    """
+    special = (layout.label, layout.weight, layout.groups)
+    columns = {} if model is not None else _ordered_columns(table, layout, special)
+    features = feature_columns(table, but=(*special, *columns.values()), chosen=layout.features)
+    if model is None:
+        eta = eta_of(table, list(columns.values()), normalise=layout.normalise)
+    else:
+        eta = _by_class(model_eta(model, table, features), model, layout)
+
+    def there(name: str | None, option: str) -> bool:
+        if name is None:
+            return False
+        if option in needed:
+            pick(table, name, option=f"--{option}")
+        return option in needed or (option in optional and name in table.frame.columns)
+
+    weights = None
+    if there(layout.weight, "weight"):
+        weights = numbers(table, [str(layout.weight)], what="weights")[:, 0]
+    return Part(
+        table=table,
+        eta=eta,
+        features=tuple(features),
+        codes=layout.classes.codes(table, str(layout.label)) if there(layout.label, "label") else None,
+        weights=weights,
+        groups=_groups(table, str(layout.groups)) if there(layout.groups, "groups") else None,
+    )
+
+
+def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | None]) -> dict[str, str]:
+    """Return the probability columns in the order of the classes."""
+    found = {
+        canonical(star): name
+        for star, name in probability_columns(table, str(layout.proba), but=[name for name in special if name]).items()
+    }
+    if missing := [name for name in layout.class_names if name not in found]:
+        raise UsageError(
+            f"{table.path} has no column {str(layout.proba).replace('*', missing[0])!r} with the probabilities of "
+            f"class {missing[0]!r}; {layout.proba!r} matches {listed(found.values())}: the classes must be the same in "
+            "all files"
+        )
+    if more := [star for star in found if star not in layout.class_names]:
+        raise UsageError(
+            f"column {found[more[0]]!r} of {table.path} is of a class that the other rows do not have "
+            f"({listed(layout.class_names)}): the classes must be the same in all files"
+        )
+    return {name: found[name] for name in layout.class_names}
+
+
+def _by_class(eta: FloatArray, model: Any, layout: Layout) -> FloatArray:
+    """Return the model's probabilities in the order of the classes."""
+    names = model_classes(model)
+    if sorted(names) != sorted(layout.class_names):
+        raise UsageError(f"the model has the classes {listed(names)}, and the run {listed(layout.class_names)}")
+    return np.asarray(eta[:, [names.index(name) for name in layout.class_names]])
+
+
+def _groups(table: FileTable, name: str) -> Any:
+    """Return the groups of the rows, texts or numbers, none missing."""
+    series = table.frame[name]
+    if series.isna().any():
+        row = int(np.argmax(series.isna().to_numpy()))
+        raise UsageError(
+            f"row {row} of {table.path} has no group in column {name!r} (--groups): give such rows a group of their own"
+        )
+    return series.to_numpy() if series.dtype.kind in "biuf" else series.astype(str).to_numpy(dtype=str)

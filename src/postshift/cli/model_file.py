@@ -1,0 +1,91 @@
+"""The user's model in a file: read without running code of it, unless its source is trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.cli._skops import import_skops
+from postshift.cli.columns import canonical, listed, pick
+from postshift.cli.errors import UsageError, first_line
+from postshift.cli.tables import FileTable, read_bytes
+
+SUFFIXES = (".skops", ".joblib")
+
+
+def read_model(path: Path, *, trust: bool) -> Any:
+    """Return the model in a file.
+
+    Parameters
+    ----------
+    path : Path
+        A .skops or a .joblib file.
+    trust : bool
+        Whether its source is trusted: a .joblib file runs code when it is read, a .skops file makes objects of the
+        types that it names.
+    """
+    from postshift.persistence import load
+
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"{path} must be a .skops or a .joblib file: save the model as one of them")
+    read_bytes(path)
+    if path.suffix == ".joblib":
+        if not trust:
+            raise UsageError(
+                f"{path} is a pickle, and to read it runs whatever code it holds: add --trust-model if you know where "
+                "it comes from, or save the model as .skops"
+            )
+        model = load(path, trust=True)
+    else:
+        import_skops()
+        model = load(path, trusted=_named_types(path) if trust else ())
+    for name in ("predict_proba", "classes_"):
+        if not hasattr(model, name):
+            raise UsageError(
+                f"the model in {path} ({type(model).__name__}) has no {name}: give a fitted classifier with "
+                "probabilities; sklearn.calibration.CalibratedClassifierCV gives them to one without"
+            )
+    return model
+
+
+def model_classes(model: Any) -> list[str]:
+    """Return the classes of a model as texts, in the order of its probabilities."""
+    return [canonical(value) for value in model.classes_]
+
+
+def model_eta(model: Any, table: FileTable, features: list[str]) -> FloatArray:
+    """Return the model's probabilities of the rows of a file.
+
+    The model is shown the columns whose names it knows, else all features as an array.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        for name in names:
+            pick(table, str(name), option="a column that the model was fitted to")
+        rows: Any = table.frame[[str(name) for name in names]]
+    else:
+        n_wanted = getattr(model, "n_features_in_", len(features))
+        if n_wanted != len(features):
+            raise UsageError(
+                f"the model takes {n_wanted} features without names, and {table.path} has {len(features)} columns left "
+                f"for them ({listed(features)}): choose them with --features"
+            )
+        rows = table.frame[features].to_numpy()
+    try:
+        return np.asarray(model.predict_proba(rows), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the model cannot predict the rows of {table.path}: {first_line(error)}: give the columns that it was "
+            "fitted to (--features chooses them)"
+        ) from error
+
+
+def _named_types(path: Path) -> list[str]:
+    """Return the types that a skops file names and that are not trusted by themselves."""
+    try:
+        return list(import_skops().get_untrusted_types(file=path))
+    except Exception:  # noqa: BLE001 -- a damaged file: load says what is wrong with it
+        return []

@@ -1,0 +1,48 @@
+"""Options that several commands have, and what they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from postshift.cli.console import Console
+from postshift.cli.state import State
+
+
+def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the form of typer's callbacks
+    """Remember that tracebacks are wanted, before anything can fail."""
+    if isinstance(context.obj, State):
+        context.obj.debug = value
+    return value
+
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that postshift fit made.", show_default=False)]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Rows in a .csv, .tsv, .parquet, .feather, .arrow or .npz file.", show_default=False
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", is_eager=True, callback=_debug)]
+TrustModel = Annotated[
+    bool,
+    typer.Option(
+        "--trust-model",
+        help="The model's file comes from a source you trust: a .joblib file runs code when it is read.",
+    ),
+]
+TrustMetric = Annotated[
+    bool,
+    typer.Option(
+        "--trust-metric", help="The run comes from a source you trust: its metric is a Python file, which is run."
+    ),
+]
+
+
+def console_of(*, quiet: bool, as_json: bool) -> Console:
+    """Return the console of a command."""
+    return Console(quiet=quiet, as_json=as_json)

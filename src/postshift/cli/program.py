@@ -1,0 +1,222 @@
+"""A program of the user's as the metric: it reads a file of predictions and prints one number.
+
+Every answer is stored at once, under a digest of the predictions: a run that is taken up again never runs the program
+twice for the same ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from postshift.cli.errors import FileError, UsageError, WorkError, one_line
+from postshift.cli.tables import digest_of
+
+PLACE = "{predictions}"
+_SHOWN = 200
+
+
+class Answers:
+    """The answers so far, in a file of one JSON object a line.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what a killed process left of its last line is dropped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, float] = {}
+        if not path.exists():
+            return
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            os.truncate(path, len(whole))
+        for number, line in enumerate(whole.splitlines()):
+            try:
+                found = json.loads(line)
+                self._known[str(found["predictions"])] = float(found["value"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise FileError(f"line {number + 1} of {path} is no answer: begin anew with --force") from error
+
+    def __len__(self) -> int:
+        """Return the number of answers."""
+        return len(self._known)
+
+    def get(self, digest: str) -> float | None:
+        """Return the answer to predictions with this digest, if it is known."""
+        return self._known.get(digest)
+
+    def add(self, digest: str, value: float) -> None:
+        """Store an answer; it is on the disk when this returns."""
+        with self._path.open("ab") as stream:
+            stream.write(json.dumps({"predictions": digest, "value": value}).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._known[digest] = value
+
+
+class Program:
+    """A metric that a program tells: ``program(labels) -> number``.
+
+    Parameters
+    ----------
+    command : str
+        With ``{predictions}`` where the path of the file goes; it is split as a shell would, and run without one.
+    timeout : float
+        Seconds after which the program is killed with its children.
+    answers : Answers
+        Where answers are looked up and stored.
+    """
+
+    def __init__(self, command: str, *, timeout: float, answers: Answers) -> None:
+        self._arguments = split_command(command)
+        self._timeout, self._answers = timeout, answers
+        self.n_runs = 0
+
+    def __call__(self, labels: Any) -> float:
+        """Return the program's number for labels, in the order of the validation rows."""
+        content = predictions_file(labels)
+        digest = digest_of(content)
+        known = self._answers.get(digest)
+        if known is not None:
+            return known
+        with tempfile.TemporaryDirectory(prefix="postshift-") as folder:
+            path = Path(folder) / "predictions.csv"
+            path.write_bytes(content)
+            value = self._run([part.replace(PLACE, str(path)) for part in self._arguments])
+        self.n_runs += 1
+        self._answers.add(digest, value)
+        return value
+
+    def _run(self, arguments: Sequence[str]) -> float:
+        """Run the program once, in a process group of its own, and read its number."""
+        name = arguments[0]
+        try:
+            process = subprocess.Popen(  # noqa: S603 -- the user's own command, without a shell
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkError(f"the metric program {name!r} cannot be run: {error.strerror}") from error
+        try:
+            out, err = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired as error:
+            raise WorkError(
+                f"the metric program {name!r} did not end within {self._timeout:g} s and was killed: mend it, or allow "
+                "more with --metric-timeout"
+            ) from error
+        finally:
+            if process.returncode is None:
+                _kill(process)
+        if process.returncode:
+            raise WorkError(f"the metric program {name!r} {_how_it_ended(process.returncode)}: {_last_line(err)}")
+        return number_in(out.decode(errors="replace"), name)
+
+
+def split_command(command: str) -> list[str]:
+    """Return the parts of a command, refused where it names no file of predictions or no program that there is.
+
+    Examples
+    --------
+    >>> split_command("sh -c 'wc -l < {predictions}'")
+    ['sh', '-c', 'wc -l < {predictions}']
+    """
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--metric-command {command!r} cannot be split into words: {error}") from error
+    if not any(PLACE in part for part in parts):
+        raise UsageError(
+            f"--metric-command must say where the file of predictions goes, as in './score.sh {PLACE}'. Got {command!r}"
+        )
+    if shutil.which(parts[0]) is None:
+        raise UsageError(
+            f"there is no program {parts[0]!r} that can be run: check the path, and that the file is executable "
+            "(chmod +x)"
+        )
+    return parts
+
+
+def program_digest(command: str) -> str:
+    """Return a digest of the files that a command names, so that a program that was changed can be told."""
+    files = [Path(part) for part in shlex.split(command) if Path(part).is_file()]
+    return digest_of(b"".join(file.read_bytes() for file in files))
+
+
+def predictions_file(labels: Any) -> bytes:
+    """Return the file that a program reads: the columns row (from 0) and label.
+
+    Examples
+    --------
+    >>> predictions_file(["cat", "dog"]).decode().split()
+    ['row,label', '0,cat', '1,dog']
+    """
+    lines = [f"{row},{_quoted(str(label))}" for row, label in enumerate(labels)]
+    return "\n".join(["row,label", *lines, ""]).encode()
+
+
+def number_in(text: str, name: str) -> float:
+    r"""Return the number on the last line of a program's output that is not empty.
+
+    Examples
+    --------
+    >>> number_in("reading ...\n0.75\n\n", "score.sh")
+    0.75
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise WorkError(f"the metric program {name!r} printed nothing: its last line must be one number")
+    try:
+        value = float(lines[-1])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise WorkError(
+            f"the metric program {name!r} must print one finite number on its last line. Got {lines[-1][:_SHOWN]!r}"
+        )
+    return value
+
+
+def _quoted(text: str) -> str:
+    """Return a cell of a CSV file."""
+    return '"' + text.replace('"', '""') + '"' if any(each in text for each in ',"\r\n') else text
+
+
+def _how_it_ended(code: int) -> str:
+    """Say how a process ended."""
+    return f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+
+
+def _last_line(err: bytes) -> str:
+    """Return the last line that a program wrote to stderr."""
+    lines = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
+    return one_line(lines[-1])[:_SHOWN] if lines else "it wrote nothing to stderr"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and its children, and wait for it; what its pipes still hold is dropped."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    process.wait()

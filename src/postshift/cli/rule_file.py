@@ -1,0 +1,117 @@
+"""The fitted rule in a run: the shifter and its bases in one skops file, the same bytes for the same rule."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.cli._skops import import_skops
+from postshift.cli.columns import listed, pick
+from postshift.cli.errors import UsageError, first_line
+from postshift.cli.tables import FileTable
+from postshift.core.archive import write_atomically
+
+_SCHEMA = "schema.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedBasis:
+    """A fitted basis and the columns it reads."""
+
+    basis: Any
+    columns: tuple[str, ...]
+
+    def phi(self, table: FileTable) -> FloatArray:
+        """Return the functions of the rows of a file."""
+        for name in self.columns:
+            pick(table, name, option="a column that a basis reads")
+        try:
+            return np.asarray(self.basis.transform(table.frame[list(self.columns)]))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"the columns {listed(self.columns)} of {table.path} cannot be read as in the fit: {first_line(error)}"
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleFile:
+    """What labels new rows: a fitted PostShifter and its bases by name."""
+
+    shifter: Any
+    bases: Mapping[str, FittedBasis]
+
+    def phi(self, table: FileTable) -> dict[str, FloatArray]:
+        """Return the functions, by basis, that the rule reads."""
+        needed = {rule.basis for rule in self.shifter.rule_.rules}
+        return {name: basis.phi(table) for name, basis in self.bases.items() if name in needed}
+
+    def save(self, path: Path) -> None:
+        """Write one skops file."""
+        from postshift.persistence import dump
+
+        import_skops()
+        bases = {name: {"basis": each.basis, "columns": list(each.columns)} for name, each in self.bases.items()}
+        with tempfile.TemporaryDirectory(prefix="postshift-") as folder:
+            draft = Path(folder) / "rule.skops"
+            dump({"shifter": self.shifter, "bases": bases}, draft)
+            content = same_bytes(draft.read_bytes())
+        write_atomically(path, lambda stream: stream.write(content))
+
+    @staticmethod
+    def load(path: Path) -> RuleFile:
+        """Read what :meth:`save` wrote; no code of the file runs."""
+        from postshift.persistence import load
+
+        import_skops()
+        found = load(path)
+        bases = {
+            name: FittedBasis(basis=each["basis"], columns=tuple(each["columns"]))
+            for name, each in found["bases"].items()
+        }
+        return RuleFile(shifter=found["shifter"], bases=bases)
+
+
+def same_bytes(content: bytes) -> bytes:
+    """Return a skops file without what differs from one process to the next: times, and addresses as numbers.
+
+    skops calls parts by their addresses in memory; here they are numbered in the order in which they are named.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(parts.pop(_SCHEMA))
+    numbers: dict[int, int] = {}
+    files: dict[str, str] = {}
+    schema = _renumbered(schema, numbers, files)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, part in sorted((files.get(name, name), part) for name, part in parts.items()):
+            archive.writestr(zipfile.ZipInfo(name, date_time=_EPOCH), part)
+        archive.writestr(zipfile.ZipInfo(_SCHEMA, date_time=_EPOCH), json.dumps(schema))
+    return stream.getvalue()
+
+
+def _renumbered(value: Any, numbers: dict[int, int], files: dict[str, str]) -> Any:
+    """Return a part of the schema with its addresses replaced, in ``__id__`` and in the names of files."""
+    if isinstance(value, list):
+        return [_renumbered(each, numbers, files) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found: dict[str, Any] = {}
+    for name, each in value.items():
+        if name == "__id__" and isinstance(each, int):
+            found[name] = numbers.setdefault(each, len(numbers) + 1)
+        elif name == "file" and isinstance(each, str):
+            found[name] = files.setdefault(each, f"{len(files) + 1}{Path(each).suffix}")
+        else:
+            found[name] = _renumbered(each, numbers, files)
+    return found

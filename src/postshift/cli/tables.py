@@ -1,0 +1,253 @@
+"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz, told apart by their suffix; written atomically."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from postshift._validation import unknown
+from postshift.cli.errors import FileError, UsageError, one_line
+from postshift.core.archive import write_atomically
+
+# What the arrays of an npz archive are called, and the option that a user would otherwise name their column with.
+_ARRAYS = {"labels": "label", "groups": "groups", "weights": "weight"}
+_STEM, _FEATURE = "eta_", "x"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileTable:
+    """The rows of a file as a pandas frame.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    frame : pandas.DataFrame
+        Its rows.
+    digest : str
+        A digest of its bytes.
+    usual : mapping of str to str
+        Options that need not be given for this file, as its format says them: ``proba``, ``label``, ...
+    """
+
+    path: Path
+    frame: Any
+    digest: str
+    usual: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the file's name and number of rows."""
+        return f"{self.path.name}, {len(self.frame):,} rows"
+
+
+def read_table(path: str | os.PathLike[str]) -> FileTable:
+    """Return the table in a file.
+
+    Parameters
+    ----------
+    path : str or path
+        With one of the suffixes .csv, .tsv, .parquet, .feather, .arrow or .npz; .csv.gz and .tsv.gz too.
+    """
+    file = Path(path)
+    read = _by_suffix(_READERS, file)
+    content = read_bytes(file)
+    try:
+        frame, usual = read(content)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # whatever pandas, pyarrow or zipfile say of a damaged file
+        raise FileError(
+            f"{file} cannot be read as {_kind(file)}: {one_line(error)}: is the suffix right, and the file whole?"
+        ) from error
+    if len(frame) == 0:
+        raise UsageError(f"{file} has no rows: give a file with a header and rows")
+    frame.columns = [str(name) for name in frame.columns]
+    return FileTable(path=file, frame=frame, digest=digest_of(content), usual=usual)
+
+
+def write_table(frame: Any, path: str | os.PathLike[str]) -> None:
+    """Write a frame to a file in the format that its suffix names; an interrupted write leaves the old file."""
+    file = Path(path)
+    write = _by_suffix(_WRITERS, file)
+    if not file.parent.is_dir():
+        raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
+    if file.is_dir():
+        raise FileError(f"{file} is a folder: name a file")
+    write_atomically(file, lambda stream: write(frame, stream))
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that could not be written later on: its suffix and its folder."""
+    file = Path(path)
+    _by_suffix(_WRITERS, file)
+    if not file.parent.is_dir():
+        raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the bytes of a file; where there is none, the nearest name is offered."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        folder = file.parent
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        close = difflib.get_close_matches(file.name, names, n=1)
+        hint = f"; did you mean {str(folder / close[0])!r}?" if close else ": check the path"
+        raise FileError(f"there is no file {str(file)!r}{hint}") from error
+    except IsADirectoryError as error:
+        raise FileError(f"{str(file)!r} is a folder: name a file") from error
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest by which a file is known again.
+
+    Examples
+    --------
+    >>> digest_of(b"row,label") == digest_of(b"row,label"), len(digest_of(b""))
+    (True, 32)
+    """
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
+    """Return what belongs to the suffix of a file."""
+    kind = _kind(file)
+    if kind not in table:
+        raise UsageError(unknown(kind, table, what="file format") + f" (it is told by the suffix of {file.name!r})")
+    return table[kind]
+
+
+def _kind(file: Path) -> str:
+    """Return the suffix, both of two where the file is compressed."""
+    return "".join(file.suffixes[-2:]) if file.suffix == ".gz" else file.suffix
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+Read = tuple[Any, Mapping[str, str]]
+
+
+def _read_csv(separator: str, compression: str | None) -> Callable[[bytes], Read]:
+    """Return a reader of separated values."""
+
+    def read(content: bytes) -> Read:
+        import pandas as pd
+
+        return pd.read_csv(io.BytesIO(content), sep=separator, compression=compression, low_memory=False), {}
+
+    return read
+
+
+def _read_parquet(content: bytes) -> Read:
+    """Read Parquet."""
+    import pandas as pd
+
+    return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True), {}
+
+
+def _read_arrow(content: bytes) -> Read:
+    """Read an Arrow file (Feather too) or stream."""
+    import pyarrow as pa
+
+    source = pa.BufferReader(content)
+    try:
+        table = pa.ipc.open_file(source).read_all()
+    except pa.ArrowInvalid:
+        table = pa.ipc.open_stream(pa.BufferReader(content)).read_all()
+    return table.to_pandas().reset_index(drop=True), {}
+
+
+def _read_npz(content: bytes) -> Read:
+    """Read arrays: ``eta`` (n, m) with ``labels``, ``X``, ``classes``, ``groups``, ``weights``, or named columns."""
+    import pandas as pd
+
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ValueError("it is no npz archive")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    usual: dict[str, str] = {}
+    columns: dict[str, Any] = {}
+    if "eta" in arrays and arrays["eta"].ndim == 2:
+        eta = arrays.pop("eta")
+        classes = arrays.pop("classes", np.arange(eta.shape[1])).tolist()
+        if len(classes) != eta.shape[1]:
+            raise ValueError(f"'classes' has {len(classes)} names, and 'eta' {eta.shape[1]} columns")
+        columns |= {f"{_STEM}{name}": eta[:, place] for place, name in enumerate(classes)}
+        usual["proba"] = f"{_STEM}*"
+        usual |= {option: name for name, option in _ARRAYS.items() if name in arrays}
+    if "X" in arrays and arrays["X"].ndim == 2:
+        features = arrays.pop("X")
+        columns |= {f"{_FEATURE}{place}": features[:, place] for place in range(features.shape[1])}
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise ValueError(f"array {name!r} has {array.ndim} dimensions, and a column has one")
+        columns[name] = array
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"its arrays must have the same number of rows; they have {lengths}")
+    return pd.DataFrame(columns), usual
+
+
+_READERS: dict[str, Callable[[bytes], Read]] = {
+    ".csv": _read_csv(",", None),
+    ".csv.gz": _read_csv(",", "gzip"),
+    ".tsv": _read_csv("\t", None),
+    ".tsv.gz": _read_csv("\t", "gzip"),
+    ".parquet": _read_parquet,
+    ".feather": _read_arrow,
+    ".arrow": _read_arrow,
+    ".npz": _read_npz,
+}
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def _write_csv(separator: str) -> Callable[[Any, BinaryIO], None]:
+    """Return a writer of separated values."""
+
+    def write(frame: Any, stream: BinaryIO) -> None:
+        stream.write(frame.to_csv(None, index=False, sep=separator, lineterminator="\n").encode())
+
+    return write
+
+
+def _write_parquet(frame: Any, stream: BinaryIO) -> None:
+    """Write Parquet."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    stream.write(buffer.getvalue())
+
+
+def _write_arrow(frame: Any, stream: BinaryIO) -> None:
+    """Write an Arrow file, uncompressed so that every reader of Arrow takes it."""
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_npz(frame: Any, stream: BinaryIO) -> None:
+    """Write each column as an array."""
+    arrays = {name: frame[name].to_numpy() for name in frame.columns}
+    plain = {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in arrays.items()}
+    np.savez(stream, allow_pickle=False, **plain)
+
+
+_WRITERS: dict[str, Callable[[Any, BinaryIO], None]] = {
+    ".csv": _write_csv(","),
+    ".tsv": _write_csv("\t"),
+    ".parquet": _write_parquet,
+    ".feather": _write_arrow,
+    ".arrow": _write_arrow,
+    ".npz": _write_npz,
+}

@@ -1,0 +1,18 @@
+"""The optional packages of the report, imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from postshift.exceptions import ExportError
+
+
+def needed(name: str) -> Any:
+    """Return an optional package, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ExportError(
+            f"this needs the package {name.partition('.')[0]!r}: pip install 'postshift[report]'"
+        ) from error

@@ -1,0 +1,67 @@
+"""Frozen dataclasses of plain values to JSON types and back, by their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def plain(value: Any) -> Any:
+    """Return dicts and lists for dataclasses and tuples."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def built(kind: type[T], value: Any) -> T:
+    """Return what ``plain`` was given, of the kind that it had; anything that does not fit is a TypeError."""
+    return _built(kind, value, where=kind.__name__)  # type: ignore[no-any-return]
+
+
+def _built(kind: Any, value: Any, *, where: str) -> Any:
+    """Return a value of a kind."""
+    if is_dataclass(kind):
+        return _object(kind, value, where)
+    if get_origin(kind) is tuple:
+        return _tuple(get_args(kind), value, where)
+    if get_origin(kind) is UnionType:
+        return None if value is None else _built(_not_none(get_args(kind)), value, where=where)
+    wanted = (int, float) if kind is float else (kind,)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{where} must be of type {kind.__name__}. Got {value!r} instead")
+    return float(value) if kind is float else value
+
+
+def _object(kind: Any, value: Any, where: str) -> Any:
+    """Return a dataclass of a dict that has all its fields and no other."""
+    hints = get_type_hints(kind)
+    known = {field.name: field for field in fields(kind)}
+    if not isinstance(value, dict) or not set(value) <= set(known):
+        raise TypeError(f"{where} must be an object with {sorted(known)}")
+    missing = [n for n, f in known.items() if n not in value and f.default is MISSING]
+    if missing:
+        raise TypeError(f"{where} lacks {missing[0]!r}")
+    return kind(**{name: _built(hints[name], each, where=f"{where}.{name}") for name, each in value.items()})
+
+
+def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    """Return a tuple of a list."""
+    if not isinstance(value, list):
+        raise TypeError(f"{where} must be a list. Got {value!r} instead")
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise TypeError(f"{where} must have {len(kinds)} values. Got {len(value)} instead")
+    return tuple(_built(kind, each, where=where) for kind, each in zip(kinds, value, strict=True))
+
+
+def _not_none(kinds: Iterable[Any]) -> Any:
+    """Return the one alternative to None."""
+    (kind,) = (each for each in kinds if each is not NoneType)
+    return kind

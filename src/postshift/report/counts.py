@@ -1,0 +1,148 @@
+"""The numbers behind the report and the displays: pure functions of labels, probabilities and weights.
+
+Notation: n rows, m classes; ``eta`` (n, m) the model's probabilities; ``codes``, ``before``, ``after`` (n,) true labels
+and labels without and with the shift, as positions; ``rows`` (n,) weights of the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from postshift._validation import FloatArray, IntArray
+from postshift.report.facts import Belief, Cell, ChangedRow, Changes, Pair
+from postshift.rules.posterior import FLOOR
+
+SHOWN_ROWS = 50  # rows that changed, one by one
+SMALLEST_RATIO = 0.01  # a class that loses more than that of its probability in a row is counted as losing that
+
+
+def confusion(codes: IntArray, labels: IntArray, *, n_classes: int, weights: FloatArray | None = None) -> FloatArray:
+    """Return the counts, or the sums of weights, of (true, predicted) pairs (m, m)."""
+    places = codes * n_classes + labels
+    return np.bincount(places, weights=weights, minlength=n_classes**2).reshape(n_classes, n_classes).astype(np.float64)
+
+
+def cells(
+    codes: IntArray, before: IntArray, after: IntArray, *, n_classes: int, weights: FloatArray | None = None
+) -> tuple[Cell, ...]:
+    """Return the cells of the confusion matrices before and after that are not 0 in both."""
+    first, second = (confusion(codes, each, n_classes=n_classes, weights=weights) for each in (before, after))
+    return tuple(
+        Cell(true=int(i), predicted=int(j), before=float(first[i, j]), after=float(second[i, j]))
+        for i, j in np.argwhere((first != 0) | (second != 0))
+    )
+
+
+def matrices(found: tuple[Cell, ...], *, n_classes: int) -> tuple[FloatArray, FloatArray]:
+    """Return the two confusion matrices (m, m) of the cells."""
+    before, after = np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_classes))
+    for cell in found:
+        before[cell.true, cell.predicted], after[cell.true, cell.predicted] = cell.before, cell.after
+    return before, after
+
+
+def changes(
+    before: IntArray, after: IntArray, *, numbers: IntArray, eta: FloatArray, codes: IntArray | None = None
+) -> Changes:
+    """Return which rows changed their label; ``numbers`` are the numbers of the rows."""
+    moved = np.flatnonzero(before != after)
+    pairs, inverse = np.unique(np.column_stack([before[moved], after[moved]]), axis=0, return_inverse=True)
+    counts = np.bincount(inverse.ravel(), minlength=len(pairs))
+    right, wrong = _outcomes(before, after, moved, codes)
+    by_pair = [
+        Pair(
+            before=int(pairs[k, 0]),
+            after=int(pairs[k, 1]),
+            n_rows=int(counts[k]),
+            n_right=None if right is None else int(right[inverse.ravel() == k].sum()),
+            n_wrong=None if wrong is None else int(wrong[inverse.ravel() == k].sum()),
+        )
+        for k in np.argsort(-counts, kind="stable")
+    ]
+    rows = [
+        ChangedRow(
+            row=int(numbers[k]),
+            true=None if codes is None else int(codes[k]),
+            before=int(before[k]),
+            after=int(after[k]),
+            p_before=float(eta[k, before[k]]),
+            p_after=float(eta[k, after[k]]),
+        )
+        for k in moved[:SHOWN_ROWS]
+    ]
+    return Changes(
+        n_rows=len(before),
+        n_changed=len(moved),
+        n_right=None if right is None else int(right.sum()),
+        n_wrong=None if wrong is None else int(wrong.sum()),
+        pairs=tuple(by_pair),
+        rows=tuple(rows),
+    )
+
+
+def _outcomes(
+    before: IntArray, after: IntArray, moved: IntArray, codes: IntArray | None
+) -> tuple[FloatArray | None, FloatArray | None]:
+    """Return which of the rows that moved became right, and which wrong."""
+    if codes is None:
+        return None, None
+    return after[moved] == codes[moved], before[moved] == codes[moved]
+
+
+def shares(labels: IntArray, *, n_classes: int, weights: FloatArray | None = None) -> tuple[float, ...]:
+    """Return the share of every class among labels."""
+    counts = np.bincount(labels, weights=weights, minlength=n_classes)
+    return tuple((counts / counts.sum()).tolist())
+
+
+def mean_eta(eta: FloatArray, *, weights: FloatArray | None = None) -> tuple[float, ...]:
+    """Return the mean probability of every class."""
+    return tuple(np.average(eta, axis=0, weights=weights).tolist())
+
+
+def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray | None = None) -> FloatArray:
+    """Return one weight for every class (m,), in ratios those of W(x) and 1 for the middle class.
+
+    ``log W_i(x)`` is fitted by ``a_i + c(x)`` with weights ``eta_i(x)``: the difference of two classes' ``a`` is how
+    the shift changes their log-odds, on average over the rows where the model wavers between them. Rows of which the
+    model is sure say nothing. Where W is the same for all rows, ``exp(a)`` is W up to a factor; where the model is left
+    as it is, all weights are 1. The median of ``a`` is 0.
+    """
+    raised = example_weights * np.maximum(eta, FLOOR)
+    raised /= raised.sum(axis=1, keepdims=True)
+    ratio = np.divide(raised, eta, out=np.ones_like(eta), where=eta > 0)
+    logs = np.log(np.maximum(ratio, SMALLEST_RATIO))
+    held = eta if rows is None else eta * rows[:, None]
+    apart = logs - (eta * logs).sum(axis=1, keepdims=True)
+    laplacian = np.diag(held.sum(axis=0)) - held.T @ eta
+    found = np.linalg.lstsq(laplacian, (held * apart).sum(axis=0), rcond=1e-9)[0]
+    return np.asarray(np.exp(found - np.median(found)))
+
+
+def beliefs(eta: FloatArray, codes: IntArray, *, weights: FloatArray | None = None) -> tuple[Belief, ...]:
+    """Return, for every class that has rows, what the model gives to them."""
+    n_classes = eta.shape[1]
+    counts, mass = (np.bincount(codes, weights=each, minlength=n_classes) for each in (None, weights))
+    rows = np.ones(len(codes)) if weights is None else weights
+    of_class = csr_array((rows, codes, np.arange(len(codes) + 1)), shape=eta.shape)
+    sums = of_class.T @ eta
+    means = np.divide(sums, mass[:, None], out=np.zeros_like(sums), where=mass[:, None] > 0)
+    found = []
+    for i in np.flatnonzero(mass > 0):
+        others = means[i].copy()
+        others[i] = -1
+        j = int(np.argmax(others))
+        found.append(
+            Belief(
+                true=int(i),
+                n_rows=int(counts[i]),
+                mass=float(mass[i]),
+                own=float(means[i, i]),
+                other=j,
+                to_other=float(means[i, j]),
+                back=float(means[j, i]),
+                other_mass=float(mass[j]),
+            )
+        )
+    return tuple(found)

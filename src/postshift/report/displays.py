@@ -1,0 +1,419 @@
+"""The figures of the report for notebooks, with matplotlib: each like scikit-learn's displays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import column_or_1d
+
+from postshift._validation import FloatArray
+from postshift.estimators.model import positions
+from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.report import counts, gather
+from postshift.report._optional import needed
+from postshift.report.facts import Look, Weights
+from postshift.report.text import amount, factor
+
+_BAR = 0.8  # the height of the bars of one class together
+_STYLES = ("-", "--", ":", "-.")
+
+
+class WeightsDisplay:
+    """The weight of every class, over all rows or in every function of a basis, as bars on a log scale around 1.
+
+    Made by :meth:`from_estimator`; the numbers are those of the report.
+
+    Parameters
+    ----------
+    weights : mapping of str to array of shape (m,)
+        Weights under the names of their groups of rows.
+    classes : sequence of str
+        Names of the classes.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from postshift.report import WeightsDisplay
+    >>> display = WeightsDisplay({"all rows": [0.5, 1.0, 4.0]}, ["cat", "dog", "owl"]).plot()
+    >>> display.ax_.get_xscale()
+    'log'
+    """
+
+    def __init__(self, weights: Mapping[str, Any], classes: Sequence[str]) -> None:
+        self.weights = {name: np.asarray(values, dtype=np.float64) for name, values in weights.items()}
+        self.classes = list(classes)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, phi: Any = None, ax: Any = None, **kw: Any) -> Self:
+        """Draw the weights of a fitted estimator on some rows.
+
+        Parameters
+        ----------
+        estimator : PostShifter or PostShiftClassifier
+            Fitted.
+        X : array-like
+            Rows: probabilities for a PostShifter, features for a PostShiftClassifier.
+        phi : array-like or mapping, optional
+            For a PostShifter: the basis functions of these rows, as in its fit.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        WeightsDisplay
+            Drawn.
+        """
+        gather.check_estimator(estimator)
+        found = gather.weights_facts(
+            gather.weights_of_rows(estimator, X, phi),
+            gather.probabilities(estimator, X),
+            gather.functions_of(estimator, X, phi),
+        )
+        return cls(_named(found), gather.class_names(estimator)).plot(ax, **kw)
+
+    def plot(self, ax: Any = None, **kw: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        WeightsDisplay
+            Itself.
+        """
+        self.ax_, self.figure_ = _axes(ax)
+        height = _BAR / len(self.weights)
+        places = np.arange(len(self.classes))
+        for k, (name, values) in enumerate(self.weights.items()):
+            shift = (k - (len(self.weights) - 1) / 2) * height
+            bars = self.ax_.barh(places + shift, values - 1, height=height, left=1, label=name, **kw)
+            if len(self.weights) == 1:
+                self.ax_.bar_label(bars, [factor(value) for value in values], padding=3)
+        self.ax_.axvline(1, color="0.3", linewidth=1)
+        self.ax_.set(xscale="log", xlabel="weight (1: the class in the middle)", ylabel="class")
+        self.ax_.set_yticks(places, self.classes, parse_math=False)
+        self.ax_.invert_yaxis()
+        if len(self.weights) > 1:
+            _legend(self.ax_)
+        return self
+
+
+class HistoryDisplay:
+    """The metric of every look at an iterate, one line for every rule that loops.
+
+    Made by :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    looks : sequence of Look
+        The looks of all rules.
+    metric : str
+        The name of the metric.
+    by_question : bool, default=False
+        Whether it is drawn against questions, not iterations.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from postshift.report import HistoryDisplay
+    >>> from postshift.report.facts import Look
+    >>> looks = [Look(rule="paper", iteration=k, metric=k / 4, step=None, questions=0) for k in range(3)]
+    >>> HistoryDisplay(looks, "g_mean").plot().ax_.get_xlabel()
+    'iteration'
+    """
+
+    def __init__(self, looks: Sequence[Look], metric: str, *, by_question: bool = False) -> None:
+        self.looks = tuple(looks)
+        self.metric = metric
+        self.by_question = by_question
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, ax: Any = None, **kw: Any) -> Self:
+        """Draw the history of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : PostShifter or PostShiftClassifier
+            Fitted.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        HistoryDisplay
+            Drawn.
+        """
+        gather.check_estimator(estimator)
+        name = gather.metric_facts(estimator, None).name
+        return cls(gather.looks(estimator), name, by_question=estimator.n_queries_ > 0).plot(ax, **kw)
+
+    def plot(self, ax: Any = None, **kw: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        HistoryDisplay
+            Itself.
+        """
+        self.ax_, self.figure_ = _axes(ax)
+        rules = list(dict.fromkeys(look.rule for look in self.looks))
+        for k, rule in enumerate(rules):
+            own = [look for look in self.looks if look.rule == rule]
+            along = [look.questions if self.by_question else look.iteration for look in own]
+            style = {"marker": ".", "linestyle": _STYLES[k % len(_STYLES)], "label": rule, **kw}
+            self.ax_.plot(along, [look.metric for look in own], **style)
+        self.ax_.set(xlabel="questions" if self.by_question else "iteration", ylabel=self.metric)
+        self.ax_.yaxis.label.set_parse_math(False)
+        if rules:
+            _legend(self.ax_)
+        else:
+            self.ax_.set_title("no rule of the result is fitted in a loop")
+        return self
+
+
+class ConfusionChangeDisplay:
+    """The confusion matrix after less that before; purple is more, orange is fewer.
+
+    Made by :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    before, after : array of shape (m, m)
+        Confusion matrices, rows being true classes.
+    classes : sequence of str
+        Names of the classes.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+    im_ : matplotlib AxesImage
+        The heat map.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from postshift.report import ConfusionChangeDisplay
+    >>> display = ConfusionChangeDisplay.from_predictions(["a", "b", "b"], ["a", "a", "b"], ["a", "b", "b"])
+    >>> display.change.tolist()
+    [[0.0, 0.0], [-1.0, 1.0]]
+    """
+
+    def __init__(self, before: Any, after: Any, classes: Sequence[str]) -> None:
+        self.before = np.asarray(before, dtype=np.float64)
+        self.after = np.asarray(after, dtype=np.float64)
+        self.classes = list(classes)
+
+    @property
+    def change(self) -> FloatArray:
+        """After less before."""
+        return self.after - self.before
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        phi: Any = None,
+        sample_weight: Any = None,
+        ax: Any = None,
+        **kw: Any,
+    ) -> Self:
+        """Draw what an estimator changes: on the validation rows held out of its fit, or on other rows.
+
+        Parameters
+        ----------
+        estimator : PostShifter or PostShiftClassifier
+            Fitted.
+        X, y : array-like, optional
+            Other rows and their labels. Without X, the validation rows held out of the fit are shown, and ``y`` are
+            the labels of all validation rows: the estimator does not keep them.
+        phi : array-like or mapping, optional
+            For a PostShifter: the basis functions of X.
+        sample_weight : array-like, optional
+            Weights of the rows whose labels are given.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.imshow``.
+
+        Returns
+        -------
+        ConfusionChangeDisplay
+            Drawn.
+        """
+        gather.check_estimator(estimator)
+        if y is None:
+            raise LabelError("the true labels are needed: give y of X or, without X, of the validation rows of the fit")
+        codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name="y")
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if X is None:
+            gather.check_rows(estimator, codes)
+            held = estimator.held_out_
+            codes, before, after = codes[held.rows], held.base_labels, held.labels
+            weights = None if weights is None else weights[held.rows]
+        else:
+            before, after = gather.both_labels(estimator, X, phi)
+            if len(codes) != len(after):
+                raise ShapeError(f"y must have one label for each of the {len(after)} rows of X. Got {len(codes)}")
+        return cls._of(codes, before, after, gather.class_names(estimator), weights).plot(ax, **kw)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        before: Any,
+        after: Any,
+        *,
+        labels: Any = None,
+        sample_weight: Any = None,
+        ax: Any = None,
+        **kw: Any,
+    ) -> Self:
+        """Draw the change between two predictions of the same rows.
+
+        Parameters
+        ----------
+        y_true, before, after : array-like of shape (n,)
+            True labels, and predictions before and after.
+        labels : array-like, optional
+            The classes, in their order; by default all that occur, sorted.
+        sample_weight : array-like, optional
+            Weights of the rows.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kw
+            Passed to ``Axes.imshow``.
+
+        Returns
+        -------
+        ConfusionChangeDisplay
+            Drawn.
+        """
+        given = [column_or_1d(each) for each in (y_true, before, after)]
+        if len({len(each) for each in given}) > 1:
+            raise ShapeError(f"y_true, before and after must be of one length. Got {[len(each) for each in given]}")
+        classes = np.unique(np.concatenate(given)) if labels is None else np.asarray(labels)
+        names = ("y_true", "before", "after")
+        codes, first, second = (
+            positions(each, classes, name=n, what="labels") for each, n in zip(given, names, strict=True)
+        )
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return cls._of(codes, first, second, [str(each) for each in classes.tolist()], weights).plot(ax, **kw)
+
+    @classmethod
+    def _of(cls, codes: Any, before: Any, after: Any, classes: Sequence[str], weights: Any) -> Self:
+        """Return the display of positions."""
+        how: dict[str, Any] = {"n_classes": len(classes), "weights": weights}
+        return cls(counts.confusion(codes, before, **how), counts.confusion(codes, after, **how), classes)
+
+    def plot(self, ax: Any = None, *, show: str = "change", include_values: bool = True, **kw: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        show : {"change", "before", "after"}, default="change"
+            Which matrix.
+        include_values : bool, default=True
+            Whether the numbers are written into the cells.
+        **kw
+            Passed to ``Axes.imshow``.
+
+        Returns
+        -------
+        ConfusionChangeDisplay
+            Itself.
+        """
+        if show not in ("change", "before", "after"):
+            raise SettingError(f"show must be 'change', 'before' or 'after'. Got {show!r} instead")
+        self.ax_, self.figure_ = _axes(ax)
+        matrix: FloatArray = getattr(self, show)
+        signed = show == "change"
+        largest = float(np.abs(matrix).max()) or 1.0
+        style = {"cmap": "PuOr" if signed else "Blues", "vmin": -largest if signed else 0, "vmax": largest, **kw}
+        self.im_ = self.ax_.imshow(matrix, **style)
+        places = np.arange(len(self.classes))
+        self.ax_.set(xlabel="predicted", ylabel="true", title=_TITLES[show])
+        self.ax_.set_xticks(
+            places, self.classes, rotation="vertical" if _is_long(self.classes) else None, parse_math=False
+        )
+        self.ax_.set_yticks(places, self.classes, parse_math=False)
+        if include_values:
+            for i, j in np.argwhere(matrix != 0):
+                dark = abs(matrix[i, j]) > 0.6 * largest
+                text = amount(float(matrix[i, j]), signed=signed)
+                self.ax_.text(j, i, text, ha="center", va="center", color="white" if dark else "black")
+        return self
+
+
+_TITLES = {"change": "after less before", "before": "before", "after": "after"}
+
+
+def _is_long(names: Sequence[str]) -> bool:
+    """Return whether names are too long to stand side by side."""
+    return max(map(len, names)) > 3
+
+
+def _named(weights: Weights) -> dict[str, tuple[float, ...]]:
+    """Return the weights under the names of their functions; over all rows where there are none."""
+    if not weights.functions:
+        return {"all rows": weights.by_class}
+    found = {f.name: f.by_class for f in weights.functions}
+    if len(found) < len(weights.functions):  # two bases with a function of one name
+        found = {f"{f.basis}: {f.name}": f.by_class for f in weights.functions}
+    return found
+
+
+def _legend(ax: Any) -> None:
+    """Draw the legend; a dollar sign in a name is a dollar sign."""
+    for text in ax.legend().get_texts():
+        text.set_parse_math(False)
+
+
+def _axes(ax: Any) -> tuple[Any, Any]:
+    """Return axes, new ones where none are given, and their figure."""
+    pyplot = needed("matplotlib.pyplot")
+    if ax is None:
+        _, ax = pyplot.subplots()
+    return ax, ax.figure

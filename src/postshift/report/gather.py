@@ -1,0 +1,349 @@
+"""From a fitted estimator and its validation rows to facts."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+
+from postshift._validation import FloatArray, IntArray, check_eta, check_weights
+from postshift.estimators import PostShiftClassifier, PostShifter
+from postshift.estimators.model import positions
+from postshift.estimators.shifter import PHI
+from postshift.exceptions import InputError, ShapeError
+from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
+from postshift.metrics.catalogue import metric_catalogue
+from postshift.metrics.rates import RateMetric
+from postshift.metrics.recalls import RecallMetric
+from postshift.report import counts
+from postshift.report.facts import (
+    Condition,
+    ConfusionChange,
+    FunctionWeights,
+    Look,
+    Metric,
+    Pairs,
+    Rival,
+    Shares,
+    Verdict,
+    Weights,
+)
+from postshift.rules.problem import CONSTANT, unit_rows
+
+_PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """The validation rows: probabilities, labels as positions, weights, example weights, bases in use by name."""
+
+    eta: FloatArray
+    codes: IntArray | None
+    weights: FloatArray | None
+    example_weights: FloatArray
+    bases: Mapping[str, tuple[FloatArray, list[str]]]
+
+
+def gathered(
+    estimator: Any,
+    X_val: Any,
+    *,
+    y_val: Any,
+    phi_val: Any,
+    y_train: Any,
+    eta_train: Any,
+    metric_name: str | None,
+    sample_weight_val: Any,
+) -> dict[str, Any]:
+    """Return the fields of the facts, all but the title."""
+    check_estimator(estimator)
+    rows = _rows(estimator, X_val, y_val=y_val, phi_val=phi_val, weights=sample_weight_val)
+    diagnostics, held = estimator.diagnostics_, estimator.held_out_
+    metric = metric_facts(estimator, metric_name)
+    left = rows.eta[held.rows]
+    refitted = bool((np.argmax(left, axis=1) != held.base_labels).any())
+    codes = None if rows.codes is None else rows.codes[held.rows]
+    return {
+        "classes": class_names(estimator),
+        "metric": metric,
+        "verdict": _verdict(estimator),
+        "confusion": _confusion(estimator, rows),
+        "changes": counts.changes(held.base_labels, held.labels, numbers=held.rows, eta=left, codes=codes),
+        "weights": _weights(rows),
+        "shares": _shares(estimator, rows, y_train=y_train, eta_train=eta_train),
+        "beliefs": () if rows.codes is None else counts.beliefs(rows.eta, rows.codes, weights=rows.weights),
+        "refitted": refitted,
+        "rivals": tuple(Rival(name=e.name, score=e.score, weight=e.weight) for e in diagnostics.choice.entries),
+        "trace": looks(estimator),
+        "conditioning": tuple(
+            Condition(rule=each.rule, condition=_finite(each.condition), rank=each.rank)
+            for each in diagnostics.conditioning
+        ),
+        "n_queries": int(estimator.n_queries_),
+        "warnings": tuple(diagnostics.warnings),
+        "notes": tuple(diagnostics.choice.notes),
+        "used": _used(estimator, metric),
+        "how_to_use": _how_to_use(estimator),
+        "settings": _settings(estimator),
+        "versions": _versions(),
+    }
+
+
+def check_estimator(estimator: Any) -> None:
+    """Refuse what is no fitted estimator of ours."""
+    if not isinstance(estimator, PostShifter | PostShiftClassifier):
+        raise InputError(
+            f"estimator must be a fitted PostShifter or PostShiftClassifier. Got {type(estimator).__name__} instead"
+        )
+    check_is_fitted(estimator, "rule_")
+    if not hasattr(estimator, "held_out_"):
+        raise InputError("the estimator was fitted by an older version, which kept no held-out labels: fit it again")
+
+
+def check_rows(estimator: Any, X_val: Any) -> None:
+    """Refuse rows that cannot be the validation rows of the fit."""
+    wanted, found = estimator.diagnostics_.n_val, _num_samples(X_val)
+    if wanted != found:
+        raise ShapeError(
+            f"X_val must be the {wanted} validation rows of the fit, in the same order. Got {found} rows instead; "
+            "where the fit was given none, they are the training rows that it held out"
+        )
+
+
+def class_names(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the classes."""
+    return tuple(str(label) for label in np.asarray(estimator.classes_).tolist())
+
+
+def looks(estimator: Any) -> tuple[Look, ...]:
+    """Return the history."""
+    return tuple(
+        Look(
+            rule=record.rule,
+            iteration=int(record.iteration),
+            metric=float(record.metric),
+            step=None if record.step is None else float(record.step),
+            questions=int(record.questions),
+        )
+        for record in estimator.history_
+    )
+
+
+def probabilities(estimator: Any, X: Any) -> FloatArray:
+    """Return the model's probabilities of rows."""
+    if isinstance(estimator, PostShifter):
+        return check_eta(X, name="X_val")
+    return np.asarray(estimator.predict_proba(X))
+
+
+def weights_of_rows(estimator: Any, X: Any, phi: Any = None) -> FloatArray:
+    """Return the example weights of rows."""
+    if isinstance(estimator, PostShifter):
+        return np.asarray(estimator.example_weights(X, phi))
+    return np.asarray(estimator.example_weights(X))
+
+
+def both_labels(estimator: Any, X: Any, phi: Any = None) -> tuple[IntArray, IntArray]:
+    """Return the labels of rows without and with the shift, as positions."""
+    before = np.argmax(probabilities(estimator, X), axis=1)
+    labels = estimator.predict(X, phi) if isinstance(estimator, PostShifter) else estimator.predict(X)
+    return before, positions(labels, np.asarray(estimator.classes_), name="the labels")
+
+
+def functions_of(estimator: Any, X: Any, phi: Any = None) -> dict[str, tuple[FloatArray, list[str]]]:
+    """Return the functions, with their names, of the bases that the rule reads, the constant one excepted."""
+    used = dict.fromkeys(rule.basis for rule in estimator.rule_.rules if rule.basis != CONSTANT)
+    found = {}
+    for name in used:
+        if isinstance(estimator, PostShifter):
+            given = phi[name] if isinstance(phi, Mapping) else phi
+            table = np.asarray(given, dtype=np.float64)
+            names = _column_names(given, name, table.shape[1])
+        else:
+            table = np.asarray(estimator.bases_[name].transform(X), dtype=np.float64)
+            names = [str(each) for each in estimator.bases_[name].get_feature_names_out()]
+        found[name] = unit_rows(table, name=name), names
+    return found
+
+
+def weights_facts(
+    example_weights: FloatArray,
+    eta: FloatArray,
+    bases: Mapping[str, tuple[FloatArray, list[str]]],
+    rows: FloatArray | None = None,
+) -> Weights:
+    """Return the weights per class, over all rows and in every basis function that has rows."""
+    functions = []
+    for basis, (phi, names) in bases.items():
+        for column, name in zip(phi.T, names, strict=True):
+            held = column if rows is None else column * rows
+            if held.sum() > 0:
+                by_class = counts.class_weights(example_weights, eta, held)
+                functions.append(
+                    FunctionWeights(
+                        basis=basis, name=name, n_rows=float(column.sum()), by_class=tuple(by_class.tolist())
+                    )
+                )
+    overall = counts.class_weights(example_weights, eta, rows)
+    return Weights(by_class=tuple(overall.tolist()), functions=tuple(functions))
+
+
+def metric_facts(estimator: Any, name: str | None) -> Metric:
+    """Return what the metric is; a cost is known by the sign that the library gave it."""
+    given, groups = estimator.metric, estimator.groups_
+    goal = resolve_metric(given, classes=estimator.classes_, n_groups=None if groups is None else len(groups))
+    inner = goal.inner if isinstance(goal, Negated) else goal.function if isinstance(goal, CellMetric) else goal
+    sign = inner.sign if isinstance(inner, LabelFunction | PredictionFunction) else 1.0
+    is_cost = (isinstance(goal, Negated) or sign < 0) and not str(given).startswith("neg_")
+    macro = isinstance(inner, RateMetric) and inner.average == "macro"
+    own = given if isinstance(given, str) else str(inner.name)
+    return Metric(
+        name=name or own,
+        about=metric_catalogue().get(own, ""),
+        is_cost=is_cost,
+        counts_classes_evenly=macro or isinstance(inner, RecallMetric | MinRecall),
+    )
+
+
+def _rows(estimator: Any, X_val: Any, *, y_val: Any, phi_val: Any, weights: Any) -> _Rows:
+    """Check the validation rows and return what is needed of them."""
+    check_rows(estimator, X_val)
+    eta = probabilities(estimator, X_val)
+    codes = None
+    if y_val is not None:
+        codes = positions(column_or_1d(y_val), np.asarray(estimator.classes_), name="y_val")
+        if len(codes) != len(eta):
+            raise ShapeError(f"y_val must have one label for each of the {len(eta)} rows. Got {len(codes)} instead")
+    return _Rows(
+        eta=eta,
+        codes=codes,
+        weights=check_weights(weights, n_rows=len(eta), name="sample_weight_val"),
+        example_weights=weights_of_rows(estimator, X_val, phi_val),
+        bases=functions_of(estimator, X_val, phi_val),
+    )
+
+
+def _verdict(estimator: Any) -> Verdict:
+    """Return the scores and their intervals."""
+    record, held = estimator.diagnostics_.choice, estimator.held_out_
+    return Verdict(
+        before=float(record.base_score),
+        after=float(record.score),
+        before_interval=_interval(record.intervals.base),
+        after_interval=_interval(record.intervals.score),
+        gain_interval=(float(record.intervals.gain[0]), float(record.intervals.gain[1])),
+        n_rows=len(held.rows),
+        n_val=int(estimator.diagnostics_.n_val),
+        in_fit=bool(held.in_fit),
+        fallback=bool(estimator.fallback_),
+        how=str(record.how),
+        reason=str(record.reason),
+    )
+
+
+def _confusion(estimator: Any, rows: _Rows) -> ConfusionChange | None:
+    """Return the confusion matrices of the rows held out, where their labels are known."""
+    if rows.codes is None:
+        return None
+    held = estimator.held_out_
+    found = counts.cells(
+        rows.codes[held.rows],
+        held.base_labels,
+        held.labels,
+        n_classes=len(estimator.classes_),
+        weights=None if rows.weights is None else rows.weights[held.rows],
+    )
+    return ConfusionChange(cells=found, weighted=rows.weights is not None)
+
+
+def _weights(rows: _Rows) -> Weights:
+    """Return the weights per class on the validation rows."""
+    return weights_facts(rows.example_weights, rows.eta, rows.bases, rows.weights)
+
+
+def _shares(estimator: Any, rows: _Rows, *, y_train: Any, eta_train: Any) -> Shares:
+    """Return the class shares."""
+    held, classes = estimator.held_out_, np.asarray(estimator.classes_)
+    weights = None if rows.weights is None else rows.weights[held.rows]
+    how: dict[str, Any] = {"n_classes": len(classes)}
+    training = None
+    if y_train is not None:
+        training = counts.shares(positions(column_or_1d(y_train), classes, name="y_train"), **how)
+    return Shares(
+        before=counts.shares(held.base_labels, weights=weights, **how),
+        after=counts.shares(held.labels, weights=weights, **how),
+        by_model=counts.mean_eta(rows.eta, weights=rows.weights),
+        validation=None if rows.codes is None else counts.shares(rows.codes, weights=rows.weights, **how),
+        training=training,
+        by_model_in_training=None if eta_train is None else counts.mean_eta(check_eta(eta_train, name="eta_train")),
+    )
+
+
+def _used(estimator: Any, metric: Metric) -> Pairs:
+    """Say what the estimator itself tells of its data."""
+    n_train, n_val = estimator.diagnostics_.n_train, estimator.diagnostics_.n_val
+    pairs = [
+        ("metric", f"{metric.name}: {metric.about}" if metric.about else metric.name),
+        ("validation rows", f"{n_val:,}"),
+        ("training rows", f"{n_train:,}" if n_train else "none besides the validation rows"),
+        ("classes", f"{len(estimator.classes_):,}"),
+    ]
+    if isinstance(estimator, PostShiftClassifier):
+        pairs.insert(0, ("model", type(getattr(estimator.estimator, "estimator", estimator.estimator)).__name__))
+    return tuple(pairs)
+
+
+def _settings(estimator: Any) -> Pairs:
+    """Return how the estimator was set."""
+    pairs = [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
+    if estimator.budget is not None:
+        pairs.append(("budget", f"{estimator.budget:,} questions"))
+    return tuple(pairs)
+
+
+def _how_to_use(estimator: Any) -> Pairs:
+    """Return the code that uses the model."""
+    if isinstance(estimator, PostShiftClassifier):
+        name, call, rows = "model", "model.predict(X)", "X has the columns of the fit"
+    else:
+        reads_phi = any(rule.basis != CONSTANT for rule in estimator.rule_.rules)
+        name, call = "shifter", "shifter.predict(eta, phi)" if reads_phi else "shifter.predict(eta)"
+        rows = "eta: the model's probabilities" + (", phi: the basis functions" if reads_phi else "")
+    return (
+        ("Label new rows", f"# {rows}\nlabels = {call}"),
+        ("Keep the model", f'from postshift.persistence import dump\n\ndump({name}, "model.skops")'),
+        ("Load it again", f'from postshift.persistence import load\n\n{name} = load("model.skops")\nlabels = {call}'),
+    )
+
+
+def _versions() -> Pairs:
+    """Return the packages and their versions."""
+    found = [("python", platform.python_version())]
+    for name in _PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:  # a source tree that was never installed
+            found.append((name, "not known"))
+    return tuple(found)
+
+
+def _column_names(given: Any, basis: str, n_columns: int) -> list[str]:
+    """Return the names of the columns of a frame, or numbers."""
+    if hasattr(given, "columns"):
+        return [str(each) for each in given.columns]
+    return [f"{'' if basis == PHI else basis + ' '}function {k + 1}" for k in range(n_columns)]
+
+
+def _interval(given: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return an interval of plain numbers."""
+    return None if given is None else (float(given[0]), float(given[1]))
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number if it is finite."""
+    return float(value) if value is not None and np.isfinite(value) else None

@@ -1,0 +1,126 @@
+"""The chart of the trace: the metric of every look at an iterate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from postshift.report.facts import Facts, Look
+from postshift.report.svg import TOP, WIDTH, Chart, Scale, Table, drawing, linear, tag, tick_label, ticks, words
+from postshift.report.text import number, short
+
+SHOWN_LINES = 6
+SHOWN_POINTS = 40  # marks on one line
+_LEFT, _BOTTOM = 48.0, 190.0
+_LEGEND = 18.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes:
+    """Where a look stands: along are iterations or, where the metric was asked, questions."""
+
+    along: str
+    across: Scale
+    up: Scale
+
+    def position(self, look: Look) -> int:
+        """Return how far along a look is."""
+        return look.questions if self.along == "questions" else look.iteration
+
+    def place(self, look: Look) -> tuple[float, float]:
+        """Return where to draw a look."""
+        return self.across(self.position(look)), self.up(look.metric)
+
+
+def trace_chart(facts: Facts) -> Chart | None:
+    """Return the metric of every look against iterations or questions; None without a look."""
+    if not facts.trace:
+        return None
+    lines: dict[str, list[Look]] = {}
+    for look in facts.trace:
+        lines.setdefault(look.rule, []).append(look)
+    weight = {rival.name: rival.weight for rival in facts.rivals}
+    shown = sorted(lines, key=lambda name: -weight.get(name, 0.0))[:SHOWN_LINES]
+    axes, back = _axes([look for name in shown for look in lines[name]], by_question=facts.n_queries > 0)
+    marks = []
+    for place, name in enumerate(shown):
+        back += _line(axes, name, lines[name], place)
+        marks += _points(axes, name, lines[name], place)
+    about = f"{facts.metric.name} of the iterates on the rows of the fit, against {axes.along}."
+    height = _BOTTOM + 36 + _LEGEND * len(shown)
+    svg = drawing("trace-chart", title="Trace", about=about, height=height, back=back, marks=marks)
+    left_out = len(lines) - len(shown)
+    return Chart(
+        key="trace-chart",
+        title=f"{facts.metric.name} against {axes.along}",
+        svg=svg,
+        table=_table(facts, about),
+        note=f"{left_out} more rules are in the table only." if left_out else "",
+    )
+
+
+def _axes(looks: list[Look], *, by_question: bool) -> tuple[Axes, list[str]]:
+    """Return the axes of some looks, and their drawing."""
+    along = "questions" if by_question else "iteration"
+    last = max(look.questions if by_question else look.iteration for look in looks)
+    low, high = min(look.metric for look in looks), max(look.metric for look in looks)
+    spare = 0.05 * (high - low) or 0.05
+    axes = Axes(
+        along=along,
+        across=linear(0, last, start=_LEFT + 6, stop=WIDTH - 12.0),
+        up=linear(low - spare, high + spare, start=_BOTTOM, stop=TOP),
+    )
+    drawn = []
+    values = ticks(low - spare, high + spare, wanted=4)
+    for value in values:
+        y = axes.up(value)
+        drawn.append(tag("line", x1=_LEFT, x2=WIDTH - 4, y1=y, y2=y, _class="grid"))
+        drawn.append(words(tick_label(value, values), _LEFT - 5, y + 4, _class="tick", text_anchor="end"))
+    drawn += [
+        words(f"{value:,.0f}", axes.across(value), _BOTTOM + 14, _class="tick", text_anchor="middle")
+        for value in ticks(0, last, wanted=5)
+        if float(value).is_integer()
+    ]
+    drawn.append(words(along, (_LEFT + WIDTH) / 2, _BOTTOM + 29, _class="axis", text_anchor="middle"))
+    return axes, drawn
+
+
+def _line(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
+    """Return the line of a rule, and its entry in the legend."""
+    y = _BOTTOM + 47 + _LEGEND * place
+    path = " ".join("{:.1f},{:.1f}".format(*axes.place(look)) for look in looks)
+    sample = f"{_LEFT:.0f},{y - 4:.0f} {_LEFT + 28:.0f},{y - 4:.0f}"
+    return [
+        tag("polyline", points=path, _class=f"line l{place}"),
+        tag("polyline", points=sample, _class=f"line l{place}"),
+        words(short(name, 38), _LEFT + 34, y, _class="label"),
+    ]
+
+
+def _points(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
+    """Return marks of the looks, not too many, and of the last one in any case."""
+    every = math.ceil(len(looks) / SHOWN_POINTS)
+    found = []
+    for look in dict.fromkeys((*looks[::every], looks[-1])):
+        x, y = axes.place(look)
+        tip = f"{name}, {axes.along} {axes.position(look):,}: {number(look.metric)}"
+        hit = tag("circle", cx=x, cy=y, r=9, _class="hit")
+        found.append(
+            tag("g", hit, tag("circle", cx=x, cy=y, r=3, _class=f"point l{place}"), data_tip=tip, _class="mark")
+        )
+    return found
+
+
+def _table(facts: Facts, caption: str) -> Table:
+    """Return all looks."""
+    rows = tuple(
+        (
+            look.rule,
+            str(look.iteration),
+            number(look.metric),
+            "" if look.step is None else f"{look.step:.3g}",
+            f"{look.questions:,}",
+        )
+        for look in facts.trace
+    )
+    return Table(caption=caption, header=("rule", "iteration", "metric", "step", "questions"), rows=rows)

@@ -1,0 +1,263 @@
+"""The report in a real browser: headless Chromium, driven by Playwright.
+
+Screenshots and a printed PDF go to the folder that POSTSHIFT_ARTEFACTS names, by default to pytest's own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from postshift.report import write_report
+from tests.report import cases
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium")]
+
+REPORTS = {"digits": cases.digits_auto, "two-classes": cases.two_classes_facts}
+WIDTHS = {"phone": 360, "desktop": 1280}
+SCHEMES = ("light", "dark")
+TIP = "#tip:not([hidden])"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory):
+    named = os.environ.get("POSTSHIFT_ARTEFACTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("artefacts")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module", params=REPORTS)
+def report(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
+    write_report(REPORTS[request.param](), path)
+    return path
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Open the report; whatever the page asks for besides itself, and whatever it complains of, fails the test."""
+    contexts, complaints, requests = [], [], []
+
+    def visit(*, width=1280, height=900, wait="load", **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+
+        def answer(route):
+            requests.append(route.request.url)
+            if route.request.url == report.as_uri():
+                route.continue_()
+            else:
+                route.abort()
+
+        context.route("**/*", answer)
+        page.goto(report.as_uri(), wait_until=wait)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert set(requests) <= {report.as_uri()}
+    assert requests
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overflows(opened, report, artefacts, width, scheme):
+    page = opened(width=WIDTHS[width], color_scheme=scheme)
+    page.screenshot(path=artefacts / f"{report.stem}-{width}-{scheme}.png", full_page=True)
+    assert_fits(page, WIDTHS[width])
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert_fits(page, WIDTHS[width])
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, back.strip("rgb()").split(","))) < 3 * 128) == (scheme == "dark")
+
+
+def assert_fits(page, width):
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("main *, header *")]
+            .filter(e => !e.closest(".scroll, pre, .hidden, .skip") && e.getBoundingClientRect().right > innerWidth + 1)
+            .map(e => e.outerHTML.slice(0, 120))"""
+    )
+    assert wide == []
+
+
+def test_texts_of_charts_can_be_read_on_a_phone(opened):
+    page = opened(width=360)
+    sizes = page.evaluate(
+        """() => [...document.querySelectorAll("svg text")].map(e => {
+            const chart = e.ownerSVGElement;
+            const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+            return scale * parseFloat(getComputedStyle(e).fontSize);
+        })"""
+    )
+    assert min(sizes) >= 10
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_texts_stay_in_their_charts(opened, width):
+    page = opened(width=WIDTHS[width])
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("svg text")].filter(e => {
+            const own = e.getBoundingClientRect(), all = e.ownerSVGElement.getBoundingClientRect();
+            return own.left < all.left - 2 || own.right > all.right + 2 || own.top < all.top - 2
+                || own.bottom > all.bottom + 2;
+        }).map(e => e.ownerSVGElement.id + ": " + e.textContent)"""
+    )
+    assert outside == []
+
+
+def test_charts_answer_a_hover(opened):
+    page = opened()
+    for chart in page.locator("svg.chart").all():
+        chart.scroll_into_view_if_needed()
+        mark = chart.locator("[data-tip]").last
+        mark.hover(force=True)
+        assert page.locator(TIP).text_content() == mark.get_attribute("data-tip")
+        box = page.locator(TIP).bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 1280
+        page.mouse.move(0, 0)
+        page.wait_for_selector("#tip", state="hidden")
+
+
+def test_charts_answer_the_keyboard(opened):
+    page = opened()
+    for chart in page.locator("svg.chart").all():
+        tips = chart.evaluate("e => [...e.querySelectorAll('[data-tip]')].map(each => each.dataset.tip)")
+        columns = int(chart.get_attribute("data-columns"))
+        assert reached_by_tab(page, chart)
+        assert_told(page, tips[0])
+        for key, place in (("End", len(tips) - 1), ("Home", 0), ("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowUp", 0)):
+            page.keyboard.press(key)
+            assert_told(page, tips[place])
+        page.keyboard.press("ArrowDown")
+        assert_told(page, tips[columns])
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#tip", state="hidden")
+
+
+def reached_by_tab(page, chart):
+    """Go on with the tab key until the chart has the focus."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if chart.evaluate("e => e === document.activeElement"):
+            return True
+    return False
+
+
+def assert_told(page, tip):
+    """The tip is seen, and read out to those who do not see it."""
+    page.wait_for_function(
+        "tip => !document.getElementById('tip').hidden && document.getElementById('tip').textContent === tip"
+        " && document.getElementById('live').textContent === tip",
+        arg=tip,
+        timeout=5000,
+    )
+
+
+def test_charts_answer_a_touch(opened):
+    page = opened(width=360, has_touch=True, is_mobile=True)
+    mark = page.locator("#rivals [data-tip]").first
+    mark.scroll_into_view_if_needed()
+    mark.tap(force=True)
+    page.wait_for_selector(TIP)
+    assert page.locator(TIP).text_content() == mark.get_attribute("data-tip")
+    page.locator("#rivals-heading").tap()
+    page.wait_for_selector("#tip", state="hidden")
+
+
+def test_tables_open_and_scroll_inside_their_region(opened):
+    page = opened(width=360)
+    page.locator("#changed-table").scroll_into_view_if_needed()
+    region = page.locator(".scroll:has(#changed-table)")
+    assert region.evaluate("e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight")
+    region.focus()
+    page.keyboard.press("End")
+    page.wait_for_function("e => e.scrollTop > 0", arg=region.element_handle())
+
+
+def test_it_prints(opened, report, artefacts):
+    page = opened(color_scheme="dark")
+    path = artefacts / f"{report.stem}.pdf"
+    page.pdf(path=path, format="A4", print_background=True)
+    assert path.read_bytes().startswith(b"%PDF")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert sum(map(int, ink.strip("rgb()").split(","))) < 3 * 64
+    assert not page.locator("nav").is_visible()
+    assert page.locator("#confusion-change").is_visible()
+
+
+def test_names_of_classes_run_no_code(browser, tmp_path):
+    path = tmp_path / "hostile.html"
+    write_report(cases.hostile(), path)
+    context = browser.new_context()
+    page, dialogs = context.new_page(), []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.goto(path.as_uri())
+    assert page.title() == cases.HOSTILE[0]
+    assert page.locator("script").count() == 1
+    context.close()
+    assert dialogs == []
+
+
+def test_the_policy_holds(browser, report):
+    """Code that is added to the page does not run, and nothing can be sent from it."""
+    context = browser.new_context()
+    page, complaints = context.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(report.as_uri())
+    page.evaluate(
+        """() => {
+            const code = document.createElement("script");
+            code.textContent = "document.title = 'owned'";
+            document.body.append(code);
+            const image = document.createElement("img");
+            image.src = "https://example.invalid/x.png";
+            document.body.append(image);
+        }"""
+    )
+    page.wait_for_timeout(200)
+    assert page.title() != "owned"
+    assert sum("Content Security Policy" in each for each in complaints) == 2
+    context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_axe_finds_nothing_serious(opened, width, scheme):
+    pytest.importorskip("axe_core_python", reason="needs the package axe-core-python, which brings axe.min.js")
+    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    page = opened(width=WIDTHS[width], color_scheme=scheme, bypass_csp=True)
+    for summary in page.locator("summary").all():
+        summary.click()
+    page.evaluate(axe)
+    found = page.evaluate("() => axe.run()")
+    assert len(found["passes"]) > 20
+    bad = [
+        (rule["id"], rule["impact"], [node["html"][:200] for node in rule["nodes"][:3]])
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]
+    assert bad == []

@@ -1,0 +1,194 @@
+"""From files to a run, and from a run to labels, scores and a report."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from postshift.cli.predicting import LoadedRun
+from tests.cli.helpers import CLASSES, fit, fit_inside, inside, make_rows, postshift
+
+FILES = {
+    "run.json", "rule.skops", "metrics.json", "history.csv", "validation.csv", "facts.json", "report.html",
+}  # fmt: skip
+
+
+def test_a_run_holds_all_that_it_should(made, files):
+    run, done = made
+    assert done.code == 0, done.err
+    assert done.err == ""
+    assert {path.name for path in run.iterdir()} == FILES
+    header = json.loads((run / "run.json").read_text())
+    assert (header["state"], header["format"], header["settings"]["metric"]) == ("finished", 1, "g_mean")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert {name: value for name, value in done.json.items() if name not in ("run", "report")} == metrics
+    assert metrics["after"] > metrics["before"]
+    low, high = metrics["intervals"]["gain"]
+    assert low <= metrics["gain"] <= high
+    assert [rule["name"] for rule in metrics["rules"]] == ["base", "influence [region]"]
+    validation = pd.read_csv(run / "validation.csv")
+    given = pd.read_csv(files / "val.csv")
+    assert validation["label"].tolist() == given["y"].tolist()
+    assert validation["before"].tolist() == given[[f"p_{name}" for name in CLASSES]].idxmax(axis=1).str[2:].tolist()
+    assert validation["held_out"].notna().all()
+    assert (validation["after"] != validation["before"]).any()
+    np.testing.assert_allclose(validation["p_bee"], given["p_bee"])
+    history = pd.read_csv(run / "history.csv")
+    assert set(history["rule"]) == {"influence [region]"}
+    page = (run / "report.html").read_text()
+    assert page.lower().startswith("<!doctype html>")
+    assert "north" in page
+
+
+def test_predict_evaluate_and_report(made, files, tmp_path):
+    run, _ = made
+    done = postshift("predict", run, files / "test.csv", "-o", tmp_path / "out.parquet", "--keep", "--proba-out")
+    assert done.code == 0, done.err
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    given = pd.read_csv(files / "test.csv")
+    assert [*given.columns, "label", *(f"shifted_{name}" for name in CLASSES)] == list(found.columns)
+    np.testing.assert_allclose(found[[f"shifted_{name}" for name in CLASSES]].sum(axis=1), 1)
+    before = given[[f"p_{name}" for name in CLASSES]].idxmax(axis=1).str[2:]
+    assert f"{int((before != found['label']).sum())} otherwise" in done.out
+
+    scored = postshift("evaluate", run, files / "test.csv", "--json")
+    assert scored.code == 0, scored.err
+    result = scored.json
+    confusion = pd.crosstab(given["y"], found["label"]).reindex(index=CLASSES, columns=CLASSES, fill_value=0)
+    assert result["confusion"]["after"] == confusion.to_numpy().tolist()
+    recalls = np.diag(confusion) / confusion.sum(axis=1)
+    assert result["after"] == pytest.approx(np.prod(recalls) ** (1 / 3))
+    low, high = result["intervals"]["gain"]
+    assert low < result["gain"] < high
+    shown = inside("evaluate", run, files / "test.csv", "--metric", "accuracy")
+    assert f"{(found['label'] == given['y']).mean():.4f}" in shown.out
+    assert "after: true" in shown.out
+
+    page = (run / "report.html").read_bytes()
+    (run / "report.html").unlink()
+    assert postshift("report", run).out.strip() == f"report: {run / 'report.html'}"
+    assert (run / "report.html").read_bytes() == page
+
+
+@pytest.mark.slow
+def test_the_same_command_makes_the_same_bytes_and_resume_of_a_finished_run_is_no_work(files, tmp_path):
+    how = ["--val", files / "val.csv", "--label", "y", "--metric", "f1_macro", "--jobs", 2]
+    first = postshift("fit", *how, "--method", "smoothed plug-in", "--out", tmp_path / "a")
+    assert first.code == 0, first.err
+    assert f"report: {tmp_path / 'a' / 'report.html'}" in first.out
+    assert "fit: step 1 of at most" in first.err
+    assert fit(*how, "--out", tmp_path / "b").code == 0
+    for name in ("rule.skops", "metrics.json", "validation.csv", "history.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    stamp = (tmp_path / "a" / "rule.skops").stat().st_mtime_ns
+    again = fit_inside(*how, "--resume", "--json", "--out", tmp_path / "a")
+    assert again.code == 0, again.err
+    assert again.json["after"] == json.loads((tmp_path / "a" / "metrics.json").read_text())["after"]
+    assert (tmp_path / "a" / "rule.skops").stat().st_mtime_ns == stamp
+    other = fit_inside(*how, "--resume", "--seed", 1, "--out", tmp_path / "a")
+    assert other.code == 2
+    assert "--seed was 0 and is now 1" in other.error
+
+
+def test_force_replaces_a_run_only_after_the_new_one_is_made(made, files):
+    run, _ = made
+    how = ["--val", files / "val.csv", "--label", "y", "--out", run, "--force"]
+    old = (run / "rule.skops").read_bytes()
+    refused = fit_inside(*how, "--metric", "f1")  # for two classes, and there are three
+    assert refused.code == 2
+    assert "f1_macro" in refused.error
+    assert (run / "rule.skops").read_bytes() == old
+    assert fit_inside(*how, "--metric", "f1_macro").code == 0
+    assert (run / "rule.skops").read_bytes() != old
+    assert {path.name for path in run.iterdir()} == FILES
+    assert [path.name for path in run.parent.iterdir()] == ["run"]  # nothing is left beside it
+
+
+def test_numbers_as_labels_keep_their_type_and_weights_count(files, tmp_path):
+    codes = {"ant": 1.0, "bee": 2.0, "cat": 3.0}
+    for name in ("val", "test"):
+        frame = pd.read_csv(files / f"{name}.csv").replace({"y": codes})
+        frame["y"] = frame["y"].astype(float)
+        frame.rename(columns={"p_ant": "p_1", "p_bee": "p_2", "p_cat": "p_3"}).to_csv(tmp_path / f"{name}.csv")
+    run = tmp_path / "run"
+    how = ["--val", tmp_path / "val.csv", "--label", "y", "--metric", "accuracy", "--out", run]
+    done = fit_inside(*how, "--weight", "amount", "--features", "x*", "--json")
+    assert done.code == 0, done.err
+    plain = pd.read_csv(tmp_path / "val.csv")
+    right = plain[["p_1", "p_2", "p_3"]].to_numpy().argmax(axis=1) + 1 == plain["y"]
+    assert done.json["before"] == pytest.approx(np.average(right, weights=plain["amount"]), abs=0.02)
+    assert inside("predict", run, tmp_path / "test.csv", "-o", tmp_path / "out.parquet", "--quiet").code == 0
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(found.columns) == ["row", "label"]
+    assert found["label"].dtype == np.float64
+    assert set(found["label"]) <= {1.0, 2.0, 3.0}
+
+
+def test_normalise_divides_each_row_by_its_sum(files, tmp_path):
+    frame = pd.read_csv(files / "val.csv")
+    scaled = frame.copy()
+    scaled.loc[:, [f"p_{name}" for name in CLASSES]] *= 7
+    scaled.to_csv(tmp_path / "scaled.csv", index=False)
+    how = ["--label", "y", "--metric", "f1_macro"]
+    plain = fit_inside("--val", files / "val.csv", *how, "--out", tmp_path / "a")
+    done = fit_inside("--val", tmp_path / "scaled.csv", *how, "--normalise", "--out", tmp_path / "b")
+    assert (plain.code, done.code) == (0, 0), done.err
+    labels = [pd.read_csv(tmp_path / name / "validation.csv")["after"].tolist() for name in "ab"]
+    assert labels[0] == labels[1]
+    loaded = LoadedRun.open(tmp_path / "b", trust_model=False)
+    assert loaded.part(tmp_path / "scaled.csv").eta.sum(axis=1) == pytest.approx(1)
+
+
+def test_warnings_are_one_line_each(tmp_path):
+    make_rows(120, 3).to_csv(tmp_path / "few.csv", index=False)
+    done = postshift(
+        "fit", "--val", tmp_path / "few.csv", "--label", "y", "--metric", "accuracy", "--method", "smoothed plug-in",
+        "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 1
+    assert "there are 120 validation rows" in warned[0]
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["warnings"]
+
+
+@pytest.mark.parametrize("basis", ["kmeans:2", "rbf", "col:region+kind", "auto"])
+def test_bases_label_new_rows_as_in_the_fit(basis, files, tmp_path):
+    for name in ("train", "val"):
+        frame = pd.read_csv(files / f"{name}.csv")
+        frame.assign(kind=np.where(frame["x2"] > 0, "up", "down")).to_csv(tmp_path / f"{name}.csv", index=False)
+    method = "influence" if basis != "auto" else "influence [tree]"
+    how = ["--basis", basis, "--method", method, "--out", tmp_path / "run"]
+    files_of = ["--train", tmp_path / "train.csv", "--val", tmp_path / "val.csv", "--label", "y"]
+    done = fit_inside(*files_of, "--metric", "g_mean", *how)
+    assert done.code == 0, done.err
+    loaded = LoadedRun.open(tmp_path / "run", trust_model=False)
+    assert len(loaded.rule.bases) == 1
+    done = inside("predict", tmp_path / "run", tmp_path / "val.csv", "-o", tmp_path / "out.csv", "--quiet")
+    assert done.code == 0, done.err
+    labels = pd.read_csv(tmp_path / "out.csv")["label"]
+    if basis != "rbf":  # in its fit, rows are not near to themselves
+        assert labels.tolist() == pd.read_csv(tmp_path / "run" / "validation.csv")["after"].tolist()
+    if basis in ("auto", "kmeans:2"):  # a tree takes missing values, clusters do not
+        gap = pd.read_csv(tmp_path / "val.csv")
+        gap.loc[3, "x1"] = np.nan
+        gap.to_csv(tmp_path / "gap.csv", index=False)
+        done = inside("predict", tmp_path / "run", tmp_path / "gap.csv", "-o", tmp_path / "out.csv")
+        assert done.code == (0 if basis == "auto" else 2)
+        assert basis == "auto" or "'x1', 'x2'" in done.error
+
+
+def test_metrics_over_groups(files, tmp_path):
+    how = ["--val", files / "val.csv", "--label", "y", "--groups", "region", "--metric", "worst_group_accuracy"]
+    done = fit_inside(*how, "--json", "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    scored = inside("evaluate", tmp_path / "run", files / "test.csv", "--json")
+    assert scored.code == 0, scored.err
+    test = pd.read_csv(files / "test.csv")
+    right = test[[f"p_{name}" for name in CLASSES]].idxmax(axis=1).str[2:] == test["y"]
+    assert scored.json["before"] == pytest.approx(right.groupby(test["region"]).mean().min(), abs=1e-6)
+    test.drop(columns="region").to_csv(tmp_path / "test.csv", index=False)
+    done = inside("evaluate", tmp_path / "run", tmp_path / "test.csv")
+    assert done.code == 2
+    assert "no column 'region'" in done.error

@@ -1,0 +1,169 @@
+"""Models in files, and metrics of one's own."""
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from postshift.persistence import dump
+from tests.cli.helpers import CLASSES, fit, fit_inside, inside, make_rows, postshift
+
+METRICS = '''
+"""Metrics of a user's own."""
+import helpers_of_mine
+import numpy as np
+from postshift.metrics import from_confusion
+from sklearn.metrics import cohen_kappa_score, make_scorer
+
+def profit(y_true, y_pred, amount, sample_weight=None):
+    return np.average(helpers_of_mine.right(y_true, y_pred) * amount, weights=sample_weight)
+
+def worst(y_true, y_pred, groups):
+    return min(np.mean((y_true == y_pred)[groups == group]) for group in np.unique(groups))
+
+trace = from_confusion(np.trace, name="trace")
+scorer = make_scorer(cohen_kappa_score)
+
+def net_loss(y_true, y_pred, amount):
+    return np.mean((y_true != y_pred) * amount)
+
+def one(y_pred):
+    return 1.0
+
+def broken(y_true, y_pred):
+    raise RuntimeError("no such thing")
+'''
+
+
+@pytest.fixture
+def model():
+    """A model of two features, fitted to a frame."""
+    frame = make_rows(400, 7)
+    return LogisticRegression().fit(frame[["x1", "x2"]], frame["y"])
+
+
+def test_a_skops_model_is_read_as_it_is(model, files, tmp_path):
+    dump(model, tmp_path / "m.skops")
+    how = ["--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--model", tmp_path / "m.skops"]
+    run = tmp_path / "run"
+    done = fit(
+        *how,
+        "--train",
+        files / "train.csv",
+        "--basis",
+        "tree:2",
+        "--features",
+        "x*",
+        "--method",
+        "influence",
+        "--out",
+        run,
+    )
+    assert done.code == 0, done.err
+    assert (run / "model.skops").read_bytes() == (tmp_path / "m.skops").read_bytes()
+    found = pd.read_csv(run / "validation.csv")
+    given = pd.read_csv(files / "val.csv")
+    np.testing.assert_allclose(found[[f"p_{name}" for name in CLASSES]], model.predict_proba(given[["x1", "x2"]]))
+    (tmp_path / "m.skops").unlink()
+    given.drop(columns=["y", *(f"p_{name}" for name in CLASSES)]).to_csv(tmp_path / "new.csv", index=False)
+    done = postshift("predict", run, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    assert pd.read_csv(tmp_path / "out.csv")["label"].tolist() == found["after"].tolist()
+
+
+def test_a_pickle_is_read_only_where_it_is_trusted_each_time(model, files, tmp_path):
+    joblib.dump(model, tmp_path / "m.joblib")
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    how = ["--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--model", tmp_path / "m.joblib"]
+    refused = fit(*how, "--out", run)
+    assert refused.code == 2
+    assert "--trust-model" in refused.error
+    assert not run.exists()
+    assert fit_inside(*how, "--trust-model", "--out", run).code == 0
+    refused = postshift("predict", run, files / "test.csv", "-o", out)
+    assert refused.code == 2
+    assert "--trust-model" in refused.error
+    assert not out.exists()
+    assert inside("predict", run, files / "test.csv", "-o", out, "--trust-model", "--quiet").code == 0
+    assert len(pd.read_csv(out)) == 200
+
+
+def test_damaged_models_and_columns_that_a_model_misses(model, files, tmp_path):
+    (tmp_path / "m.skops").write_bytes(b"PK and no more")
+    how = ["--label", "y", "--metric", "g_mean", "--out", tmp_path / "run"]
+    damaged = fit("--val", files / "val.csv", *how, "--model", tmp_path / "m.skops")
+    assert damaged.code == 3
+    assert "m.skops" in damaged.error
+    (tmp_path / "m.joblib").write_bytes(b"no pickle")
+    damaged = fit_inside("--val", files / "val.csv", *how, "--model", tmp_path / "m.joblib", "--trust-model")
+    assert damaged.code == 3
+    dump(model, tmp_path / "m.skops")
+    pd.read_csv(files / "val.csv").rename(columns={"x2": "x_2"}).to_csv(tmp_path / "val.csv", index=False)
+    missing = fit_inside("--val", tmp_path / "val.csv", *how, "--model", tmp_path / "m.skops")
+    assert missing.code == 2
+    assert "did you mean 'x_2'?" in missing.error
+
+
+@pytest.mark.slow
+def test_metrics_of_ones_own(files, tmp_path):
+    (tmp_path / "my_metrics.py").write_text(METRICS)
+    (tmp_path / "helpers_of_mine.py").write_text("def right(a, b):\n    return a == b\n")
+    how = ["--val", files / "val.csv", "--label", "y"]
+    done = fit(*how, "--metric", "my_metrics.py:profit", "--out", "run", "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.json["metric"] == "profit"
+    assert (tmp_path / "run" / "metric.py").read_text() == METRICS
+    (tmp_path / "my_metrics.py").write_text("raise SystemExit")  # evaluate reads the copy
+    refused = inside("evaluate", "run", files / "test.csv", cwd=tmp_path)
+    assert refused.code == 2
+    assert "--trust-metric" in refused.error
+    scored = postshift("evaluate", "run", files / "test.csv", "--trust-metric", "--json", cwd=tmp_path)
+    assert scored.code == 0, scored.err
+    test = pd.read_csv(files / "test.csv")
+    before = test[[f"p_{name}" for name in CLASSES]].idxmax(axis=1).str[2:]
+    assert scored.json["before"] == pytest.approx(((before == test["y"]) * test["amount"]).mean())
+    (tmp_path / "my_metrics.py").write_text(METRICS)
+    done = fit(
+        *how, "--metric", "my_metrics.py:worst", "--groups", "region", "--method", "influence", "--budget", "30",
+        "--out", "worst", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert 0 < done.json["questions"] <= 30
+    scored = inside("evaluate", "worst", files / "test.csv", "--trust-metric", "--json", cwd=tmp_path)
+    right = before == test["y"]
+    assert scored.json["before"] == pytest.approx(right.groupby(test["region"]).mean().min())
+    broken = fit_inside(
+        *how, "--metric", "my_metrics.py:broken", "--method", "influence", "--out", "broken", cwd=tmp_path
+    )
+    assert broken.code == 1
+    assert "no such thing" in broken.error
+    assert not (tmp_path / "broken").exists()
+    for name in ("trace", "scorer"):
+        assert fit_inside(*how, "--metric", f"my_metrics.py:{name}", "--out", name, cwd=tmp_path).code == 0
+    wrong = fit_inside(*how, "--metric", "my_metrics.py:one", "--out", "one", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "from_predictions(one)" in wrong.error
+    wrong = fit_inside(*how, "--metric", "my_metrics.py:net_loss", "--out", "one", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "from_labels(net_loss)" in wrong.error
+    unknown = fit_inside(*how, "--metric", "my_metrics.py:porfit", "--out", "broken", cwd=tmp_path)
+    assert unknown.code == 2
+    assert "did you mean 'profit'?" in unknown.error
+
+
+def test_costs_from_a_table(files, tmp_path):
+    # Rows and columns in another order than the classes.
+    (tmp_path / "costs.csv").write_text("true,cat,ant,bee\nbee,1,4,0\ncat,0,9,1\nant,1,0,1\n")
+    how = ["--val", files / "val.csv", "--label", "y", "--out", "run"]
+    done = fit_inside(*how, "--metric", "cost:costs.csv", "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    scored = inside("evaluate", "run", files / "test.csv", "--json", cwd=tmp_path).json
+    costs = np.array([[0, 1, 1], [4, 0, 1], [9, 1, 0]])
+    for name in ("before", "after"):
+        assert -scored[name] == pytest.approx((costs * np.array(scored["confusion"][name])).sum() / 200)
+    assert scored["after"] > scored["before"]
+    (tmp_path / "two.csv").write_text("true,ant,bee\nant,0,1\nbee,1,0\n")
+    done = fit_inside(*how, "--force", "--metric", "cost:two.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "must name the 3 classes" in done.error

@@ -1,0 +1,190 @@
+"""Fitted estimators of every kind that a report is made of, each fitted once."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+
+from postshift import PostShiftClassifier, PostShifter
+from postshift.metrics import ExpectedCost, from_predictions
+from postshift.report import Facts
+from tests.estimators.data import noisy
+
+FLIPS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}  # what six out of ten of these digits are called in training
+HOSTILE = ('</script><script>alert("x")</script>', "=1+1", "'\" onload=alert(1) \\ $x^$ & é \u202e")
+
+
+@cache
+def digits():
+    """Digits with wrong training labels, as probabilities."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_val, y_train, y_val = train_test_split(X / 16, y, test_size=400, stratify=y, random_state=0)
+    wrong = np.random.default_rng(0).random(len(y_train)) < 0.6
+    shown = np.array([FLIPS.get(label, label) if flip else label for label, flip in zip(y_train, wrong, strict=True)])
+    model = LogisticRegression(max_iter=2000).fit(X_train, shown)
+    return SimpleNamespace(eta_val=model.predict_proba(X_val), y_val=y_val, eta=model.predict_proba(X_train), y=shown)
+
+
+@cache
+def random_rows(n_classes, seed=0, n_rows=600):
+    """Probabilities, labels drawn from them with rarer classes, and a training sample of the same kind."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(2):
+        eta = rng.dirichlet(np.linspace(2, 0.2, n_classes) if n_classes < 20 else np.full(n_classes, 0.05), size=n_rows)
+        parts += [eta, np.array([rng.choice(n_classes, p=row) for row in eta])]
+    return SimpleNamespace(eta_val=parts[0], y_val=parts[1], eta=parts[2], y=parts[3])
+
+
+def fitted(rows, metric="f1_macro", *, with_train=True, names=None, **more):
+    """A fitted PostShifter."""
+    shifter = PostShifter(metric, classes=names, **more)
+    y_val, y = (rows.y_val, rows.y) if names is None else (np.array(names)[rows.y_val], np.array(names)[rows.y])
+    return shifter.fit(rows.eta_val, y_val, *((rows.eta, y) if with_train else ()))
+
+
+@cache
+def digits_auto():
+    rows = digits()
+    return Facts.of(fitted(rows), rows.eta_val, rows.y_val, y_train=rows.y, eta_train=rows.eta)
+
+
+@cache
+def two_classes():
+    """A classifier over two bases, whose rule reads them, with names of classes that are no words."""
+    data = noisy(2, n_rows=4000)
+    names = np.array(HOSTILE[:2])
+    model = PostShiftClassifier(LogisticRegression(), metric="g_mean", basis="tree:3", method="influence [tree]")
+    model.fit(data.X, names[data.y], data.X_val, names[data.y_val])
+    return SimpleNamespace(model=model, data=data, names=names)
+
+
+@cache
+def two_classes_facts():
+    made = two_classes()
+    return Facts.of(made.model, made.data.X_val, made.names[made.data.y_val], y_train=made.names[made.data.y])
+
+
+@cache
+def hostile():
+    rows = random_rows(3)
+    shifter = fitted(rows, names=HOSTILE, method="smoothed plug-in")
+    used, how = [(HOSTILE[0], HOSTILE[1])], [(HOSTILE[0], HOSTILE[2])]
+    names = np.array(HOSTILE)
+    return Facts.of(
+        shifter,
+        rows.eta_val,
+        names[rows.y_val],
+        y_train=names[rows.y],
+        metric_name=HOSTILE[0],
+        title=HOSTILE[0],
+        used=used,
+        how_to_use=how,
+    )
+
+
+@cache
+def many_classes():
+    rows = random_rows(120)
+    return Facts.of(fitted(rows, "g_mean", method="inverse prior"), rows.eta_val, rows.y_val)
+
+
+@cache
+def queried():
+    """A metric by questions, whose labels nobody else knows."""
+    rows = random_rows(3)
+
+    def mean_recall(labels):
+        return float(np.mean([np.mean(labels[rows.y_val == k] == k) for k in range(3)]))
+
+    shifter = PostShifter(from_predictions(mean_recall, name="their metric"), budget=200).fit(rows.eta_val)
+    assert not shifter.fallback_
+    return SimpleNamespace(shifter=shifter, rows=rows)
+
+
+@cache
+def queried_facts():
+    made = queried()
+    return Facts.of(made.shifter, made.rows.eta_val)
+
+
+@cache
+def untouched():
+    """A calibrated model and the accuracy: there is nothing to gain."""
+    rows = random_rows(3, seed=1)
+    return Facts.of(fitted(rows, "accuracy", method="base", with_train=False), rows.eta_val, rows.y_val)
+
+
+@cache
+def fallback():
+    rows = random_rows(3, seed=2)
+    shifter = fitted(rows, "accuracy", method="best", with_train=False)
+    assert shifter.fallback_
+    return Facts.of(shifter, rows.eta_val, rows.y_val)
+
+
+@cache
+def weighted():
+    rows = random_rows(3)
+    weights = np.random.default_rng(3).uniform(0.5, 3, size=len(rows.y_val))
+    shifter = PostShifter("g_mean", method="smoothed plug-in")
+    shifter.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, sample_weight_val=weights)
+    return SimpleNamespace(
+        facts=Facts.of(shifter, rows.eta_val, rows.y_val, sample_weight_val=weights), weights=weights, rows=rows
+    )
+
+
+@cache
+def cost():
+    rows = random_rows(3)
+    costs = np.array([[0, 1, 1], [2, 0, 1], [9, 9, 0]])
+    shifter = fitted(rows, ExpectedCost(costs), method="smoothed plug-in")
+    return SimpleNamespace(shifter=shifter, facts=Facts.of(shifter, rows.eta_val, rows.y_val))
+
+
+@cache
+def crossfitted():
+    """No validation rows: the model is fitted again after its labels were taken out of fold."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    data = noisy(3)
+    tree = DecisionTreeClassifier(min_samples_leaf=5, random_state=0)
+    model = PostShiftClassifier(tree, metric="f1_macro", method="smoothed plug-in").fit(data.X, data.y)
+    return Facts.of(model, data.X, data.y)
+
+
+@cache
+def over_groups():
+    rows = random_rows(2)
+    groups = np.random.default_rng(4).integers(2, size=len(rows.y_val))
+    shifter = PostShifter("worst_group_balanced_accuracy", method="paper")
+    shifter.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, groups=groups)
+    return Facts.of(shifter, rows.eta_val, rows.y_val)
+
+
+@cache
+def by_method(method):
+    rows = random_rows(3)
+    return Facts.of(fitted(rows, method=method), rows.eta_val, rows.y_val)
+
+
+ALL = {
+    "digits": digits_auto,
+    "two classes, bases": two_classes_facts,
+    "hostile names": hostile,
+    "120 classes": many_classes,
+    "by questions": queried_facts,
+    "untouched": untouched,
+    "fallback": fallback,
+    "weighted": lambda: weighted().facts,
+    "a cost": lambda: cost().facts,
+    "cross-fitted": crossfitted,
+    "over groups": over_groups,
+    "paper": lambda: by_method("paper"),
+    "stack": lambda: by_method("stack"),
+}
