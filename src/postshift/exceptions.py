@@ -19,6 +19,7 @@
     ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the question
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read here
     ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in the format asked for
+    ├── EngineError (RuntimeError)       the cluster that holds the rows cannot be reached, or lost its workers
     └── DataNotFoundError (FileNotFoundError)   a data set that is in none of the known places
 
     PostshiftWarning (UserWarning)
@@ -101,6 +102,10 @@ class ArchiveError(PostshiftError, ValueError):
 
 class ExportError(PostshiftError, TypeError):
     """A model, or a part of it, that cannot be saved in the format asked for."""
+
+
+class EngineError(PostshiftError, RuntimeError):
+    """The cluster that holds the rows cannot be reached, has lost its workers, or takes longer than allowed."""
 
 
 class DataNotFoundError(PostshiftError, FileNotFoundError):

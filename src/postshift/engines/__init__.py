@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from postshift.engines.blocks import BlockEngine
+from postshift.engines.dask import DaskEngine
+from postshift.engines.dask_parts import ArrayParts, FrameParts, ModelParts, ParquetParts
 from postshift.engines.memory import MemoryEngine
 from postshift.engines.sources import ArraySource
 from postshift.engines.tables import ArrowSource, ParquetSource
 
-__all__ = ["ArraySource", "ArrowSource", "BlockEngine", "MemoryEngine", "ParquetSource"]
+__all__ = [
+    "ArrayParts",
+    "ArraySource",
+    "ArrowSource",
+    "BlockEngine",
+    "DaskEngine",
+    "FrameParts",
+    "MemoryEngine",
+    "ModelParts",
+    "ParquetParts",
+    "ParquetSource",
+]

@@ -45,7 +45,7 @@ class _TableSource(ABC):
     ) -> None:
         if find_spec("pyarrow") is None:
             raise SettingError("files of columns need pyarrow: pip install 'postshift[data]'")
-        found = _found_files(paths, self._suffixes)
+        found = found_files(paths, self._suffixes)
         with naming(found[0]), reading(found[0]):
             self._columns = Columns.of(
                 self._schema(found[0]),
@@ -247,10 +247,10 @@ def _is_decompressed(batch: Any) -> bool:
     return batch.num_rows > 0 and buffer is not None and buffer.parent is None
 
 
-def _found_files(paths: Path_ | Sequence[Path_], suffixes: tuple[str, ...]) -> list[str]:
+def found_files(paths: Path_ | Sequence[Path_], suffixes: tuple[str, ...]) -> list[str]:
     """Return the files that are meant, those of a folder or a pattern in alphabetical order."""
     if not isinstance(paths, str | os.PathLike):
-        return [file for path in paths for file in _found_files(path, suffixes)]
+        return [file for path in paths for file in found_files(path, suffixes)]
     path = Path(paths)
     if path.is_dir():
         found = sorted(str(file) for file in path.iterdir() if file.suffix in suffixes and file.name[0] not in "._")

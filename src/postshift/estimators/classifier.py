@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from sklearn.utils.validation import (
 
 from postshift._validation import FloatArray, IntArray
 from postshift.estimators.bases import Rows, fitted_bases
+from postshift.estimators.dask_lazy import lazily
+from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
 from postshift.estimators.model import Split, eta_of, fitted_clone, is_frozen, make_splits, out_of_fold_eta, positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
@@ -172,9 +175,12 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         Parameters
         ----------
         X, y : array-likes
-            Training rows and their labels, which may be wrong or from elsewhere if there is a validation sample.
+            Training rows and their labels, which may be wrong or from elsewhere if there is a validation sample. Dask
+            collections stay on the workers: they take a frozen model and X_val. Bases are then fitted to a draw of at
+            most 200,000 rows, by which rules are chosen, too.
         X_val, y_val : array-likes, optional
             Clean rows, on which the metric counts. ``y_val`` is not needed where the metric keeps the labels to itself.
+            Dask collections are computed to memory.
         sample_weight, sample_weight_val : array-like of shape (n,), optional
             Sample weights, for the model's fit (where it takes them) and for the metric.
         **params
@@ -187,7 +193,16 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             Itself.
         """
         self._begin()
-        with recorded() as caught:
+        with recorded() as caught, ExitStack() as stack:
+            X_val, y_val = in_memory(X_val, name="X_val"), in_memory(y_val, name="y_val")
+            sample_weight_val = in_memory(sample_weight_val, name="sample_weight_val")
+            params = {name: in_memory(values, name=name) for name, values in params.items()}
+            rows = None
+            if is_dask(X):
+                rows = self._dask_rows(X, y, sample_weight, stack, has_val=X_val is not None)
+                drawn = rows.draw(seed=seed_of(self.random_state))
+                X, y, sample_weight = (drawn.get(name) for name in ("X", "y", "sample_weight"))
+            y, sample_weight = in_memory(y, name="y"), in_memory(sample_weight, name="sample_weight")
             given = routed(self, params, sample_weight, has_val=X_val is not None)
             train = self._training_rows(X, y, sample_weight)
             val = self._validation_rows(X_val, y_val, sample_weight_val)
@@ -197,6 +212,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                 gathered = self._gathered(train, val, given, progress)
                 _check_rows_are_known(goal, gathered, train, val)
                 train_table, val_table = self._tables(train, gathered)
+                if rows is not None and train_table is not None:
+                    make = ModelTable(model=self.estimator_, classes=self.classes_, bases=self.bases_)
+                    train_table = rows.behind(train_table, make)
                 self._learn(
                     goal,
                     train=train_table,
@@ -207,6 +225,16 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                     caught=caught,
                 )
         return self
+
+    def _dask_rows(self, X: Any, y: Any, weights: Any, stack: ExitStack, *, has_val: bool) -> DaskRows:
+        """Return Dask collections as training rows, refused where they would have to be in memory."""
+        if not is_frozen(self.estimator):
+            raise SettingError(
+                "rows in Dask collections take a fitted model, which is not fitted again: pass FrozenEstimator(model)"
+            )
+        if y is None or not has_val:
+            raise SettingError("rows in Dask collections take labels y, and a validation sample in memory: give X_val")
+        return stack.enter_context(DaskRows({"X": X, "y": y, "sample_weight": weights}))
 
     def _training_rows(self, X: Any, y: Any, weights: Any) -> Rows:
         """Check the training rows and learn the classes and the features."""
@@ -305,26 +333,39 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     # -- after the fit ----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Return the deterministic label of every row."""
+        """Return the deterministic label of every row; of a Dask collection, lazily."""
+        if is_dask(X):
+            return self._lazily("predict", X, labels=True)
         table = self._table(X)
         return self.classes_[self.rule_.labels(table)]
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Any:
         """Return the base model's probabilities, as they are: the shift changes labels, not beliefs."""
         check_is_fitted(self, "rule_")
+        if is_dask(X):
+            return self._lazily("predict_proba", X)
         return eta_of(self.estimator_, X, self.classes_)
 
-    def predict_distribution(self, X: Any) -> FloatArray:
+    def predict_distribution(self, X: Any) -> Any:
         """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        if is_dask(X):
+            return self._lazily("predict_distribution", X)
         return self.rule_.distribution(self._table(X))
 
-    def example_weights(self, X: Any) -> FloatArray:
+    def example_weights(self, X: Any) -> Any:
         """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
+        if is_dask(X):
+            return self._lazily("example_weights", X)
         return effective_weights(self.rule_, self._table(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
         """Return the metric (not the accuracy, unless it is the metric) of the labels, greater being better."""
+        X, y, sample_weight = (
+            in_memory(X, name="X"),
+            in_memory(y, name="y"),
+            in_memory(sample_weight, name="sample_weight"),
+        )
         codes = positions(column_or_1d(y), np.asarray(self.classes_), name="y")
         table = self._table(X, labels=codes, weights=sample_weight)
         metadata = routed_to_score(self, params)
@@ -335,6 +376,12 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets what of ``fit(..., **params)``."""
         return router_of(self)
+
+    def _lazily(self, method: str, X: Any, *, labels: bool = False) -> Any:
+        """Return a Dask array of what a method gives for a Dask collection."""
+        check_is_fitted(self, "rule_")
+        dtype = self.classes_.dtype if labels else np.float64
+        return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, X=X)
 
     def _table(self, X: Any, *, labels: Any = None, weights: Any = None) -> Table:
         """Return rows with what the rule reads."""

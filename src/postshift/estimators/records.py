@@ -77,6 +77,9 @@ class Diagnostics:
         What the fit warned of.
     n_train, n_val : int
         Numbers of rows; ``n_train`` is 0 where one sample served as both.
+    n_drawn : int or None
+        Where the training rows are a Dask collection: how many of them were drawn, for the bases to be fitted to and
+        the rules to be chosen by. Only a rule that is left alone by the choice reads sums of all rows.
     """
 
     choice: Record
@@ -84,6 +87,7 @@ class Diagnostics:
     warnings: tuple[str, ...]
     n_train: int
     n_val: int
+    n_drawn: int | None = None
 
 
 def conditioning(rule: AveragedRule) -> tuple[Conditioning, ...]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from postshift._validation import FloatArray, as_table
+from postshift._validation import as_table
+from postshift.estimators.dask_lazy import lazily
+from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
 from postshift.estimators.model import positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from postshift.estimators.shifts import Shifts, effective_weights, recorded
+from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
 from postshift.rules.problem import Table
@@ -127,6 +130,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             Their labels; not needed where the metric keeps them to itself (``from_predictions``).
         eta_train, y_train : array-like, optional
             Probabilities and (noisy, shifted) labels of training rows; out of fold, where the model was fitted to them.
+            Where eta_train is a Dask collection, so is all of the training side, and stays on the workers; rules are
+            chosen by a draw of at most 200,000 rows. A validation side in Dask is computed to memory.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. Several bases are several candidates.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
@@ -140,11 +145,16 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             Itself.
         """
         self._begin()
-        with recorded() as caught:
+        val_side = {"eta_val": eta_val, "y_val": y_val, "phi_val": phi_val, "sample_weight_val": sample_weight_val}
+        with recorded() as caught, ExitStack() as stack:
+            eta_val, y_val, phi_val, sample_weight_val = (in_memory(val_side[name], name=name) for name in val_side)
+            metadata = {name: in_memory(values, name=name) for name, values in metadata.items()}
             self.classes_ = _check_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
             val = self._table(eta_val, phi_val, labels=y_val, weights=sample_weight_val, name="val")
             train = None
-            if eta_train is not None:
+            if is_dask(eta_train):
+                train = self._drawn_table(eta_train, phi_train, y_train, sample_weight_train, stack)
+            elif eta_train is not None:
                 train = self._table(eta_train, phi_train, labels=y_train, weights=sample_weight_train, name="train")
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
@@ -162,21 +172,28 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return self
 
     def predict(self, eta: Any, phi: Any = None) -> Any:
-        """Return the deterministic label of every row."""
+        """Return the deterministic label of every row; of a Dask collection, lazily."""
+        if is_dask(eta):
+            return self._lazily("predict", eta, phi, labels=True)
         table = self._new_table(eta, phi)
         return self.classes_[self.rule_.labels(table)]
 
-    def predict_distribution(self, eta: Any, phi: Any = None) -> FloatArray:
+    def predict_distribution(self, eta: Any, phi: Any = None) -> Any:
         """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        if is_dask(eta):
+            return self._lazily("predict_distribution", eta, phi)
         return self.rule_.distribution(self._new_table(eta, phi))
 
-    def example_weights(self, eta: Any, phi: Any = None) -> FloatArray:
+    def example_weights(self, eta: Any, phi: Any = None) -> Any:
         """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
+        if is_dask(eta):
+            return self._lazily("example_weights", eta, phi)
         return effective_weights(self.rule_, self._new_table(eta, phi))
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
         """Return the metric of the labels of these rows, greater being better."""
-        table = self._new_table(eta, phi, labels=y, weights=sample_weight)
+        eta, y, phi = in_memory(eta, name="eta"), in_memory(y, name="y"), in_memory(phi, name="phi")
+        table = self._new_table(eta, phi, labels=y, weights=in_memory(sample_weight, name="sample_weight"))
         labels = self.rule_.labels(table)
         known_groups(self.metric, metadata)
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
@@ -191,6 +208,20 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         if n_columns != len(self.classes_):
             raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {n_columns} instead")
         return Table.of(eta, bases=_named_phi(phi), labels=codes, weights=weights, name=f"eta_{name}")
+
+    def _drawn_table(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Table:
+        """Return the table of a draw of Dask collections, with all rows behind it until the stack is closed."""
+        bases = _named_phi(phi)
+        parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
+        rows = stack.enter_context(DaskRows(parts | {basis_part(name): part for name, part in bases.items()}))
+        make = ShiftedTable(classes=self.classes_, bases=tuple(bases))
+        return rows.behind(make(rows.draw(seed=seed_of(self.random_state))), make)
+
+    def _lazily(self, method: str, eta: Any, phi: Any, *, labels: bool = False) -> Any:
+        """Return a Dask array of what a method gives for Dask collections."""
+        check_is_fitted(self, "rule_")
+        dtype = self.classes_.dtype if labels else np.float64
+        return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, eta=eta, phi=phi)
 
     def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Table:
         """Return a table of rows to predict, with the bases of the fit."""

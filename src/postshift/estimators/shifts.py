@@ -87,8 +87,9 @@ class Shifts:
             choice=chosen.record,
             conditioning=conditioning(chosen.rule),
             warnings=tuple(dict.fromkeys(caught)),
-            n_train=0 if train is None else train.n_rows,
+            n_train=0 if train is None else train.n_total,
             n_val=val.n_rows,
+            n_drawn=None if train is None or train.whole is None else train.n_rows,
         )
 
 

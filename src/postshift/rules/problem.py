@@ -18,12 +18,14 @@ from postshift.core.psi import ConfusionMetric, guarded
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.core.sample import Sample
+from postshift.core.statistics import Statistics
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import BasisError, LabelError, MetricError, ShapeError
 from postshift.metrics.confusion import ratio
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.metrics.recalls import RecallMetric
 from postshift.rules.conversation import Fit, relay
+from postshift.rules.elsewhere import Elsewhere
 from postshift.rules.posterior import Posterior, Stack, fit_stack
 
 CONSTANT = "constant"
@@ -31,12 +33,16 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Rows with the model's probabilities and, under their names, the basis functions of several bases."""
+    """Rows with the model's probabilities and, under their names, the basis functions of several bases.
+
+    Where ``whole`` is given the rows are a draw of it: what reads sums reads those of all rows, what reads rows these.
+    """
 
     eta: FloatArray
     bases: Mapping[str, FloatArray]
     labels: IntArray | None = None
     weights: FloatArray | None = None
+    whole: Elsewhere | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -64,13 +70,18 @@ class Table:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engines behind where the rows go to another process."""
-        return {name: value for name, value in vars(self).items() if name != "_engines"}
+        """Leave the engines, and rows that are elsewhere, behind where the rows go to another process."""
+        return {name: value for name, value in vars(self).items() if name not in ("_engines", "whole")}
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.eta)
+
+    @property
+    def n_total(self) -> int:
+        """Number of rows, those elsewhere included."""
+        return self.n_rows if self.whole is None else self.whole.n_rows
 
     @property
     def n_classes(self) -> int:
@@ -81,14 +92,15 @@ class Table:
         """Return the rows over one basis."""
         return Sample(eta=self.eta, phi=self.phi(basis), labels=self.labels, weights=self.weights)
 
-    def engine(self, basis: str) -> MemoryEngine:
-        """Return the engine over one basis; made once, for all rules."""
+    def engine(self, basis: str) -> Statistics:
+        """Return the engine over one basis, of all rows; made once, for all rules."""
         if basis not in self._engines:
-            self._engines[basis] = MemoryEngine(self.sample(basis))
+            held = self.whole
+            self._engines[basis] = MemoryEngine(self.sample(basis)) if held is None else held.engine(basis)
         return self._engines[basis]
 
     @cached_property
-    def _engines(self) -> dict[str, MemoryEngine]:
+    def _engines(self) -> dict[str, Statistics]:
         """The engines made so far."""
         return {}
 
@@ -97,6 +109,15 @@ class Table:
         if basis not in self.bases:
             raise BasisError(f"there is no basis {basis!r} in this table; there are {sorted(self.bases)}")
         return self.bases[basis]
+
+    def through(self, posterior: Posterior) -> Table:
+        """Return the rows as seen through a posterior."""
+        whole = None if self.whole is None else self.whole.through(posterior)
+        return replace(self, eta=posterior(self.eta), whole=whole)
+
+    def at_hand(self) -> Table:
+        """Return the rows that are in memory alone."""
+        return self if self.whole is None else replace(self, whole=None)
 
     def take(self, rows: IntArray) -> Table:
         """Return these rows only."""
@@ -360,8 +381,8 @@ class Problem:
 
     def with_eta(self, posterior: Posterior) -> Problem:
         """Return the problem as seen through a posterior: eta replaced on both sides."""
-        train = None if self.train is None else replace(self.train, eta=posterior(self.train.eta))
-        return replace(self, train=train, val=replace(self.val, eta=posterior(self.val.eta)))
+        train = None if self.train is None else self.train.through(posterior)
+        return replace(self, train=train, val=self.val.through(posterior))
 
     def digest(self) -> str:
         """Return a digest of the data, by which a saved interview knows its own."""
@@ -396,6 +417,9 @@ class Problem:
         if not self.is_labelled:
             return self
         few = self if self.val.n_rows <= n_rows else self.take(_drawn(self.val.n_rows, n_rows))
+        if few.train is None or few.train.n_total <= n_rows:
+            return few
+        few = replace(few, train=few.train.at_hand())
         if few.train is None or few.train.n_rows <= n_rows:
             return few
         return replace(few, train=few.train.take(_drawn(few.train.n_rows, n_rows)))

@@ -227,6 +227,8 @@ def _reweighted(problem: Problem, labels: list[IntArray], *, n_times: int, seed:
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:
     """Return the problem on at most as many rows as the choice may cost, and the numbers of its validation rows."""
     rng = np.random.default_rng([seed, 0])
+    if problem.train is not None and problem.train.whole is not None:
+        problem = replace(problem, train=problem.train.at_hand())
     if problem.train is not None and problem.train.n_rows > MAX_TRAIN:
         rows = np.sort(rng.choice(problem.train.n_rows, size=MAX_TRAIN, replace=False))
         problem = replace(problem, train=problem.train.take(rows))

@@ -10,7 +10,7 @@ from postshift._validation import FloatArray
 from postshift.core.plugin import inverse_prior
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
-from postshift.rules.problem import Problem
+from postshift.rules.problem import CONSTANT, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,7 @@ class InversePrior:
 def mean_prior(problem: Problem) -> FloatArray:
     """Return the mean of eta over the training rows, or over the validation rows where there are none."""
     table = problem.val if problem.train is None else problem.train
+    if table.whole is not None:
+        sums = table.engine(CONSTANT).gram_sums()
+        return np.asarray(sums.cross.sum(axis=0) / sums.total)
     return np.asarray(np.average(table.eta, axis=0, weights=table.weights))

@@ -1,0 +1,84 @@
+"""Lazy predictions of Dask collections: one task a partition, on whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from postshift.engines.dask_parts import mapped
+from postshift.engines.dask_worker import Read
+
+SEPARATOR = ": "  # between the name of an argument and that of a basis
+
+
+def lazily(estimator: Any, method: str, /, *, n_columns: int | None, dtype: Any, **given: Any) -> Any:
+    """Return what a method of a fitted estimator gives for Dask collections, as a Dask array.
+
+    Parameters
+    ----------
+    estimator : object
+        The estimator; every worker gets it once.
+    method : str
+        The method that takes the rows of a partition.
+    n_columns : int, optional
+        Columns of what it returns; None where that is one value a row.
+    dtype : dtype
+        Of what it returns.
+    **given : Dask collections, mappings of such, or None
+        The arguments, cut alike; what is None is left out.
+
+    Returns
+    -------
+    dask.array.Array
+        Its blocks are the partitions of the first argument.
+    """
+    import dask.array as da
+    from dask import delayed
+
+    parts = _flat(given)
+    first = next(iter(parts.values()))
+    pieces = mapped(parts, _not_read)
+    known = hasattr(first, "chunks") and not np.isnan(first.chunks[0]).any()
+    sizes = first.chunks[0] if known else [np.nan] * len(pieces)
+    shared, width = delayed(estimator, traverse=False), () if n_columns is None else (n_columns,)
+    blocks = [
+        da.from_delayed(
+            delayed(_applied)(shared, method, tuple(parts), (width, np.dtype(dtype)), *piece.given),
+            shape=(size, *width),
+            dtype=dtype,
+        )
+        for piece, size in zip(pieces, sizes, strict=True)
+    ]
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+
+def _applied(estimator: Any, method: str, names: Sequence[str], empty: tuple[Any, Any], *given: Any) -> Any:
+    """Return the predictions of one partition."""
+    if given[0].shape[0] == 0:
+        return np.empty((0, *empty[0]), dtype=empty[1])
+    arguments: dict[str, Any] = {}
+    for name, part in zip(names, given, strict=True):
+        argument, _, basis = name.partition(SEPARATOR)
+        if basis:
+            arguments.setdefault(argument, {})[basis] = part
+        else:
+            arguments[argument] = part
+    return getattr(estimator, method)(**arguments)
+
+
+def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are there, those of a mapping one by one."""
+    parts: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            parts |= {f"{name}{SEPARATOR}{basis}": each for basis, each in value.items()}
+        elif value is not None:
+            parts[name] = value
+    return parts
+
+
+def _not_read(*_: Any) -> Read:
+    """Stand for a way to rows: partitions are not made into rows of an engine here."""
+    raise NotImplementedError

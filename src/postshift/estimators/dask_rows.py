@@ -1,0 +1,319 @@
+"""Dask collections as the training rows of an estimator: a draw of them in memory, all of them on the workers.
+
+Bases are fitted to the draw and rules are chosen by it, as they are on a draw of an array of so many rows; the rule
+that is left alone by the choice reads sums of all rows. Nothing here imports Dask before a collection is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.statistics import Statistics
+from postshift.engines.dask import DaskEngine
+from postshift.engines.dask_cluster import Cluster, Patience
+from postshift.engines.dask_parts import Piece, mapped
+from postshift.engines.dask_reading import block_of
+from postshift.engines.dask_worker import Failed, Read, attempted
+from postshift.estimators.model import eta_of, positions
+from postshift.exceptions import InputError, SettingError, ShapeError
+from postshift.rules.posterior import Posterior
+from postshift.rules.problem import Table
+
+DRAWN_ROWS = 200_000  # of the training rows: for bases, and for the choice among the rules
+SMALL_ROWS = 1_000_000  # the most rows of a validation sample, which is computed to memory
+Make = Callable[[Mapping[str, Any]], Table]
+
+
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask collection."""
+    return hasattr(value, "__dask_graph__")
+
+
+def basis_part(name: str) -> str:
+    """Return what the functions of a basis are called among the parts of rows."""
+    return f"phi_train[{name!r}]"
+
+
+def in_memory(value: Any, *, name: str) -> Any:
+    """Return a small collection, or a mapping of such, as what it stands for; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {key: in_memory(each, name=f"{name}[{key!r}]") for key, each in value.items()}
+    if not is_dask(value):
+        return value
+    n_rows = sum(_lengths(value))
+    if n_rows > SMALL_ROWS:
+        raise InputError(
+            f"{name} has {n_rows} rows, and is computed to memory: give at most {SMALL_ROWS}, a draw of the rows"
+        )
+    return value.compute()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelTable:
+    """Makes tables of features by a fitted model and fitted bases."""
+
+    model: Any
+    classes: Any
+    bases: Mapping[str, Any]
+
+    def __call__(self, parts: Mapping[str, Any]) -> Table:
+        """Return the table of some rows."""
+        X = parts["X"]
+        return Table.of(
+            eta_of(self.model, X, self.classes),
+            bases={name: np.asarray(basis.transform(X)) for name, basis in self.bases.items()},
+            labels=positions(np.asarray(parts["y"]), self.classes, name="y"),
+            weights=None if "sample_weight" not in parts else np.asarray(parts["sample_weight"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShiftedTable:
+    """Makes tables of probabilities and basis functions that are given."""
+
+    classes: Any
+    bases: tuple[str, ...]
+
+    def __call__(self, parts: Mapping[str, Any]) -> Table:
+        """Return the table of some rows."""
+        eta, labels, weights = (parts.get(name) for name in ("eta_train", "y_train", "sample_weight_train"))
+        table = np.asarray(eta)
+        if table.shape[1:] != (len(self.classes),):
+            raise ShapeError(f"eta_train must have {len(self.classes)} columns. Got shape {table.shape} instead")
+        return Table.of(
+            table,
+            bases={name: np.asarray(parts[basis_part(name)]) for name in self.bases},
+            labels=None if labels is None else positions(np.asarray(labels), self.classes, name="y_train"),
+            weights=None if weights is None else np.asarray(weights),
+            name="eta_train",
+        )
+
+
+class DaskRows(AbstractContextManager["DaskRows"]):
+    """The training rows of a fit, as Dask collections that are cut alike; what it started ends with it.
+
+    Parameters
+    ----------
+    parts : mapping of names to Dask collections or None
+        The first is the one whose partitions count.
+    """
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        given = {name: value for name, value in parts.items() if value is not None}
+        self._names = tuple(given)
+        self._pieces = mapped(given, _not_read)
+        self._cluster = Cluster(patience=Patience())
+        try:
+            self._sizes = self._row_counts(next(iter(given.values())))
+        except BaseException:
+            self._cluster.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.close()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self._sizes.sum())
+
+    def draw(self, *, seed: int) -> dict[str, Any]:
+        """Return rows in memory, so many of each partition as it has a share of all; all of them, if they are few."""
+        from dask import delayed
+
+        if self.n_rows == 0:
+            raise ShapeError(f"{self._names[0]} must have at least one row. Got none in {len(self._pieces)} partitions")
+        counts = shares(self._sizes, DRAWN_ROWS)
+        asked = [(number, piece) for number, piece in enumerate(self._pieces) if counts[number]]
+        tasks = [
+            delayed(attempted, pure=False)(
+                piece.place, _drawn, self._names, int(counts[number]), (seed, number), *piece.given
+            )
+            for number, piece in asked
+        ]
+        places = [piece.place for _, piece in asked]
+        found = self._cluster.made(self._cluster.compute(tasks), places)
+        columns = zip(*found, strict=True)
+        return {name: _concatenated(list(parts)) for name, parts in zip(self._names, columns, strict=True)}
+
+    def behind(self, table: Table, make: Make) -> Table:
+        """Return the table of the draw with all rows behind it, where they are more."""
+        return table if table.n_rows >= self.n_rows else replace(table, whole=self._tables(make, table))
+
+    def _tables(self, make: Make, like: Table) -> DaskTables:
+        """Make the tables of all partitions on the workers, and keep them there."""
+        from dask import delayed
+
+        shared = delayed(make, traverse=False)  # one node of the graph: each worker has the model once
+        tasks = [
+            delayed(attempted, pure=False)(piece.place, _made, self._names, shared, *piece.given)
+            for piece in self._pieces
+        ]
+        places = [piece.place for piece in self._pieces]
+        futures = self._cluster.compute(tasks)
+        counts = self._cluster.made(self._cluster.each(_count, futures, name="count"), places)
+        return DaskTables(
+            cluster=self._cluster, places=tuple(places), tables=tuple(futures), n_rows=sum(counts), like=like.at_hand()
+        )
+
+    def _row_counts(self, first: Any) -> IntArray:
+        """Return the rows of every partition, computed where the collection does not know."""
+        from dask import delayed
+
+        if hasattr(first, "chunks") and not np.isnan(first.chunks[0]).any():
+            return np.array(first.chunks[0], dtype=np.intp)
+        tasks = [delayed(_n_rows, pure=False)(piece.given[0]) for piece in self._pieces]
+        found = self._cluster.gathered(self._cluster.compute(tasks), [piece.place for piece in self._pieces])
+        return np.array(found, dtype=np.intp)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DaskTables:
+    """All rows, as tables that the workers keep; see :class:`postshift.rules.elsewhere.Elsewhere`."""
+
+    cluster: Cluster
+    places: tuple[str, ...]
+    tables: tuple[Any, ...]  # futures
+    n_rows: int
+    like: Table  # the draw, for shapes
+    posteriors: tuple[Posterior, ...] = ()
+
+    def engine(self, basis: str) -> Statistics:
+        """Return the engine over one basis."""
+        return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
+
+    def through(self, posterior: Posterior) -> DaskTables:
+        """Return the rows as seen through a posterior."""
+        return replace(self, posteriors=(*self.posteriors, posterior))
+
+
+@dataclass(frozen=True, eq=False)
+class _OfBasis:
+    """The partitions of one basis, for an engine."""
+
+    rows: DaskTables
+    basis: str
+
+    def pieces(self) -> list[Piece]:
+        """Return the partitions, in the order of the rows."""
+        make = _BasisRows(self.basis, self.rows.posteriors, self.rows.like.n_classes)
+        return [
+            Piece(place=place, make=make, given=(future,))
+            for place, future in zip(self.rows.places, self.rows.tables, strict=True)
+        ]
+
+
+# -- on the workers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _BasisRows:
+    """Rows of a table over one basis, as an engine takes them."""
+
+    basis: str
+    posteriors: tuple[Posterior, ...]
+    n_classes: int
+
+    def __call__(self, place: str, table: Table | Failed | None) -> Read:
+        """Return the rows of a partition."""
+        if isinstance(table, Failed):
+            raise table.error
+        if table is None:
+            return Read(block=block_of(place, eta=np.empty((0, self.n_classes))))
+        eta: FloatArray = table.eta
+        for posterior in self.posteriors:
+            eta = posterior(eta)
+        parts = {"phi": table.phi(self.basis), "labels": table.labels, "weights": table.weights}
+        given = {name: part for name, part in parts.items() if part is not None}
+        return Read(block=block_of(place, eta=eta, **given))
+
+
+def _drawn(names: Sequence[str], count: int, seed: Sequence[int], *given: Any) -> list[Any]:
+    """Return so many rows of a partition, in their order."""
+    n_rows = _same_length(names, given)
+    rows = np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
+    return [_safe_indexing(part, rows) for part in given]
+
+
+def _made(names: Sequence[str], make: Make, *given: Any) -> Table | None:
+    """Return the table of a partition; None where it has no rows."""
+    return make(dict(zip(names, given, strict=True))) if _same_length(names, given) else None
+
+
+def _count(table: Table | Failed | None) -> int | Failed:
+    """Return the rows of a table."""
+    if isinstance(table, Failed):
+        return table
+    return 0 if table is None else table.n_rows
+
+
+def _n_rows(part: Any) -> int:
+    """Return the rows of an array or a frame."""
+    return int(part.shape[0])
+
+
+def _same_length(names: Sequence[str], parts: Sequence[Any]) -> int:
+    """Return the rows of a partition, refused where its parts are not of the same length."""
+    lengths = [_n_rows(part) for part in parts]
+    for name, length in zip(names, lengths, strict=True):
+        if length != lengths[0]:
+            raise ShapeError(f"{name} must have {lengths[0]} rows, as {names[0]} has. Got {length} instead")
+    return lengths[0]
+
+
+def _not_read(*_: Any) -> Read:
+    """Stand for a way to rows that is chosen later."""
+    raise NotImplementedError
+
+
+# -- on the client ----------------------------------------------------------------------------------------
+
+
+def shares(sizes: IntArray, most: int) -> IntArray:
+    """Return how many rows to draw of each partition: as it has a share of all, together ``most`` or all of them.
+
+    Examples
+    --------
+    >>> shares(np.array([10, 0, 30, 21]), 12)
+    array([2, 0, 6, 4])
+    """
+    total = int(sizes.sum())
+    if total <= most:
+        return sizes
+    exact = sizes * (most / total)
+    counts = np.floor(exact).astype(np.intp)
+    order = np.argsort(counts - exact, kind="stable")  # the largest remainders first
+    counts[order[: most - int(counts.sum())]] += 1
+    return np.asarray(np.minimum(counts, sizes))
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    """Return rows of several partitions in one: frames, series, sparse matrices or arrays."""
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts, ignore_index=True)
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _lengths(collection: Any) -> list[int]:
+    """Return the rows of every partition of a collection, computed where it does not know."""
+    import dask
+
+    if hasattr(collection, "chunks") and not np.isnan(collection.chunks[0]).any():
+        return list(collection.chunks[0])
+    if not hasattr(collection, "to_delayed"):
+        raise SettingError(f"a Dask collection must be an array, a data frame or a series. Got {type(collection)}")
+    blocks = collection.to_delayed()
+    first = blocks[:, 0] if getattr(blocks, "ndim", 1) == 2 else blocks
+    return list(dask.compute(*(dask.delayed(_n_rows)(block) for block in first)))

@@ -1,0 +1,176 @@
+"""What the Dask engine does when workers, all workers or the scheduler are lost: the same result, or an error soon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+from distributed import Client, LocalCluster
+from distributed.core import Status
+
+from postshift import GMean, MemoryEngine, fw_eg
+from postshift.engines import ArrayParts, DaskEngine
+from postshift.engines.dask_cluster import Cluster, Patience
+from postshift.exceptions import EngineError, SettingError
+from tests.engines.dask_clusters import bare_scheduler, bare_worker, local_cluster
+from tests.problems import make_problem
+
+# Sockets of processes that were killed are closed by whoever finds them.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def as_parts(sample, n_blocks):
+    rows = -(-sample.n_samples // n_blocks)
+    eta, phi = (da.from_array(part, chunks=(rows, -1)) for part in (sample.eta, sample.phi))
+    return ArrayParts(eta, phi=phi, labels=da.from_array(sample.labels, chunks=rows))
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_cluster() as address, Client(address, set_as_default=False) as client:
+        yield client
+
+
+def kill_a_worker(client):
+    """End one worker process as a machine would that loses its power."""
+    pid = min(client.run(os.getpid).values())
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_fit(client):
+    problem = make_problem(seed=8, n_classes=3, n_bases=3, basis="soft", n_train=3000, n_val=500)
+    answers = []
+
+    def after(question, answer):  # noqa: ARG001
+        answers.append(question)
+        if len(answers) == 3:
+            kill_a_worker(client)
+
+    with DaskEngine(as_parts(problem.train, 6), client=client) as engine:
+        undisturbed = fw_eg(engine, problem.val, GMean(), max_iter=6)
+        found = fw_eg(engine, problem.val, GMean(), max_iter=6, on_answer=after)
+    assert len(answers) > 3
+    assert found.value == undisturbed.value
+    np.testing.assert_array_equal(found.mixture.shares, undisturbed.mixture.shares)
+    for one, other in zip(found.mixture.members, undisturbed.mixture.members, strict=True):
+        np.testing.assert_array_equal(one.alpha, other.alpha)  # to the last digit, soft basis and all
+
+
+class Slow:
+    """A classifier that takes its time."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def distribution(self, eta, phi):  # noqa: ARG002
+        time.sleep(self.seconds)
+        return eta
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_pass(client):
+    sample = make_problem(seed=8, n_classes=3, n_bases=3, basis="soft").train
+    client.wait_for_workers(2, timeout=60)
+    with DaskEngine(as_parts(sample, 6), client=client) as engine:
+        undisturbed = engine.influence_sums(Slow(0.0)).pair
+        killer = threading.Timer(0.5, kill_a_worker, [client])
+        killer.start()
+        found = engine.influence_sums(Slow(0.5)).pair
+        killer.join()
+        np.testing.assert_array_equal(found, undisturbed)
+    np.testing.assert_allclose(found, MemoryEngine(sample).influence_sums(Slow(0.0)).pair, rtol=1e-12)
+
+
+def test_a_pass_that_takes_too_long(client):
+    sample = make_problem(seed=8, n_classes=3).train
+    with (
+        DaskEngine(as_parts(sample, 2), client=client, pass_timeout=5.0) as engine,
+        pytest.raises(EngineError, match=r"longer than 5 seconds \(pass_timeout\)"),
+    ):
+        engine.influence_sums(Slow(20.0))
+
+
+@pytest.mark.slow
+def test_all_workers_lost():
+    sample = make_problem(seed=8, n_classes=3).train
+    with ExitStack() as stack:
+        _, address = stack.enter_context(bare_scheduler())
+        workers = [stack.enter_context(bare_worker(address))[0] for _ in range(2)]
+        with DaskEngine(as_parts(sample, 4), client=address, worker_timeout=2.0) as engine:
+            engine.label_sums()
+            for worker in workers:
+                worker.kill()
+            with pytest.raises(EngineError, match=r"it has had no worker for \d+ seconds \(worker_timeout is 2\)"):
+                engine.label_sums()
+            stack.enter_context(bare_worker(address))  # what was lost is computed again by whoever comes
+            np.testing.assert_array_equal(engine.label_sums().pair, MemoryEngine(sample).label_sums().pair)
+
+
+def set_status(name, dask_worker):
+    dask_worker.status = Status[name]
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_work():
+    sample = make_problem(seed=8, n_classes=3).train
+    with bare_scheduler() as (_, address), bare_worker(address), Client(address, set_as_default=False) as client:
+        client.run(set_status, "paused")  # as a worker does that has no memory left
+        with pytest.raises(EngineError, match="none of its workers has been at work"):
+            DaskEngine(as_parts(sample, 2), client=client, worker_timeout=2.0)
+
+
+@pytest.mark.slow
+def test_no_worker_and_then_no_scheduler():
+    sample = make_problem(seed=8, n_classes=3).train
+    with bare_scheduler() as (scheduler, address):
+        with pytest.raises(EngineError, match="it has had no worker"):
+            DaskEngine(as_parts(sample, 2), client=address, worker_timeout=1.0)
+        with bare_worker(address), DaskEngine(as_parts(sample, 2), client=address, worker_timeout=2.0) as engine:
+            engine.label_sums()
+            scheduler.kill()
+            with pytest.raises(EngineError):
+                engine.label_sums()
+
+
+def test_an_unreachable_scheduler():
+    parts = as_parts(make_problem(seed=8).train, 2)
+    with pytest.raises(EngineError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9' within 1 seconds"):
+        DaskEngine(parts, client="tcp://127.0.0.1:9", connect_timeout=1.0)
+    with pytest.raises(EngineError, match="no Dask scheduler answers"):
+        DaskEngine(parts, client="nonsense://here", connect_timeout=1.0)
+
+
+def test_a_client_that_is_closed(client):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        pass
+    with pytest.raises(EngineError, match="the Dask client is closed"):
+        Cluster(other, patience=Patience())
+
+
+def test_an_asynchronous_client(client):
+    async def make():
+        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as other:
+            with pytest.raises(SettingError, match="asynchronous"):
+                Cluster(other, patience=Patience())
+
+    client.sync(make)
+
+
+@pytest.mark.slow
+def test_without_a_client_a_cluster_is_started_and_ended_with_the_engine():
+    sample = make_problem(seed=8, n_classes=3).train
+    with DaskEngine(as_parts(sample, 2)) as engine:
+        np.testing.assert_array_equal(engine.label_sums().pair, MemoryEngine(sample).label_sums().pair)
+        started = engine._cluster._own[1]
+        assert isinstance(started, LocalCluster)
+    assert started.status.name == "closed"
