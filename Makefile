@@ -29,7 +29,8 @@ test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
 	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
 
-test-browser: $(VENV)/.browser-ready ## open the report in Chromium (which must be installed)
+test-browser: export POSTSHIFT_ARTEFACTS ?= build/browser
+test-browser: $(VENV)/.browser-ready ## open the report in Chromium (which must be installed); screenshots in build/
 	@"$(BIN)/python" -m pytest tests/browser
 
 bench: export OPENBLAS_NUM_THREADS := 1

@@ -68,7 +68,7 @@ def test_wrong_columns_and_names(options, texts, val, tmp_path):
 @pytest.mark.parametrize(
     ("options", "texts"),
     [
-        ([*BASE, "--proba", "p_ant"], ["must have one star", "'p_cat'"]),
+        ([*BASE, "--proba", "p_ant"], ["a pattern with one star", "'p_cat'"]),
         ([*BASE, "--weight", "amuont"], ["no column 'amuont'", "did you mean 'amount'?"]),
         ([*BASE, "--features", "x*,regoin"], ["no feature column 'regoin'", "did you mean 'region'?"]),
         ([*BASE, "--basis", "tree:4"], ["labels of training rows", "--train"]),

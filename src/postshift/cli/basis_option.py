@@ -37,10 +37,11 @@ class Bases:
         }
 
 
-def fit_bases(text: str, classes: Classes, *, train: Part | None, val: Part) -> Bases:
+def fit_bases(text: str, classes: Classes, *, train: Part | None, val: Part, groups: str | None = None) -> Bases:
     """Return the bases that a text names, fitted.
 
-    Groups by columns see the columns they name; other bases see the features that are numbers. ``auto`` is the leaves
+    Groups by columns see the columns they name, that of the metric's ``groups`` too, which is no feature; other bases
+    see the features that are numbers. ``auto`` is the leaves
     of a tree where there are training rows with labels and features that are numbers, else the constant basis.
     """
     names = [name for name in val.features if train is None or name in train.features]
@@ -49,10 +50,12 @@ def fit_bases(text: str, classes: Classes, *, train: Part | None, val: Part) -> 
         if train is None or train.codes is None or not numeric:
             return Bases()
         return _fitted(AUTO, numeric, classes, train=train, val=val)
+    tables = [part.table for part in (train, val) if part is not None]
+    grouped = [groups] if groups is not None and all(groups in each.frame.columns for each in tables) else []
     found = Bases()
     for name, basis in named_bases(text).items():
         _check_labels(name, basis, train=train, val=val)
-        columns = _columns_of(basis, names) if isinstance(basis, GroupBasis) else numeric
+        columns = _columns_of(basis, [*names, *grouped]) if isinstance(basis, GroupBasis) else numeric
         if not columns:
             raise UsageError(
                 f"basis {name!r} reads features that are numbers, and there are none: add such columns, or take "

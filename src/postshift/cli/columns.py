@@ -138,6 +138,25 @@ def probability_columns(table: FileTable, pattern: str, *, but: Iterable[str | N
     return stars
 
 
+def two_classes(table: FileTable, label: str, positive: str | None, *, column: str) -> list[str]:
+    """Return the names of both classes, the positive one last, where one column has the probability of that one."""
+    seen = {canonical(value): str(value) for value in pick(table, label, option="--label").dropna().unique()}
+    if len(seen) != 2:
+        raise UsageError(
+            f"one column, {column!r}, is enough for two labels only, and column {label!r} of {table.path} has "
+            f"{len(seen)} ({listed(sorted(seen.values()))}): name the columns of all classes by a pattern with one "
+            f"star, as in --proba 'p_*'; there are {listed(table.frame.columns)}"
+        )
+    found = None if positive is None else canonical(positive)
+    if found is None or found not in seen:
+        got = "Got none" if positive is None else f"Got {positive!r}"
+        raise UsageError(
+            f"column {column!r} has the probability of one of two classes: name it with --positive, which must be one "
+            f"of two labels. {got}; column {label!r} of {table.path} has the labels {listed(sorted(seen.values()))}"
+        )
+    return [next(name for key, name in seen.items() if key != found), seen[found]]
+
+
 def pick(table: FileTable, name: str, *, option: str) -> Any:
     """Return a column by its name; where there is none, the nearest name is offered."""
     if name not in table.frame.columns:
@@ -184,6 +203,20 @@ def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> Floa
             "divide each row by its sum"
         )
     return eta
+
+
+def eta_of_one(table: FileTable, column: str) -> FloatArray:
+    """Return the probabilities (n, 2) from a column that has those of the second class."""
+    pick(table, column, option="--proba")
+    p = numbers(table, [column], what="probabilities")[:, 0]
+    bad = (p < 0) | (p > 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise UsageError(
+            f"row {row} of {table.path} has {p[row]:g} in column {column!r}: give probabilities from 0 to 1, not "
+            "scores or logits"
+        )
+    return np.column_stack([1 - p, p])
 
 
 def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str | None) -> list[str]:

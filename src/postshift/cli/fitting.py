@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from postshift.cli.columns import classes_of, pick, probability_columns
+from postshift.cli.columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.console import Console
 from postshift.cli.errors import StoppedError, UsageError, WorkError
 from postshift.cli.inputs import Layout, Part, read_part
 from postshift.cli.metric_option import MetricOption, read_metric
 from postshift.cli.model_file import model_classes, read_model
-from postshift.cli.program import Answers, Program, program_digest, split_command
+from postshift.cli.program import Answers, Program, program_digest
+from postshift.cli.request import FitRequest
 from postshift.cli.rule_file import RuleFile
 from postshift.cli.run_folder import (
     ANSWERS,
@@ -35,68 +35,8 @@ from postshift.metrics import from_predictions
 if TYPE_CHECKING:  # dear to import, and a fit that cannot begin says so sooner without
     from postshift.cli.basis_option import Bases
 
-PROBA, AUTO = "p_*", "auto"
+PROBA = "p_*"
 _NEEDED = ("pandas", "skops", "jinja2")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitRequest:
-    """What was asked for, by the options of ``postshift fit``."""
-
-    val: Path
-    out: Path
-    train: Path | None = None
-    label: str | None = None
-    proba: str | None = None
-    model: Path | None = None
-    trust_model: bool = False
-    metric: str | None = None
-    metric_command: str | None = None
-    metric_timeout: float = 60.0
-    metric_scale: float = 1.0
-    less_is_better: bool = False
-    basis: str = AUTO
-    features: str | None = None
-    method: str = "auto"
-    budget: int | None = None
-    groups: str | None = None
-    weight: str | None = None
-    normalise: bool = False
-    seed: int = 0
-    jobs: int | None = None
-    force: bool = False
-    resume: bool = False
-
-    def settings(self) -> dict[str, Any]:
-        """Return what the result depends on, the contents of files excepted."""
-        names: tuple[str, ...] = (
-            "label",
-            "proba",
-            "metric",
-            "metric_command",
-            "metric_scale",
-            "less_is_better",
-            "basis",
-            "features",
-        )
-        names += ("method", "budget", "groups", "weight", "normalise", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def check(self) -> None:
-        """Refuse options that do not go together."""
-        if self.proba is not None and self.model is not None:
-            raise UsageError("--proba and --model both say where the probabilities come from: give one of them")
-        if (self.metric is None) == (self.metric_command is None):
-            raise UsageError(
-                "say what to maximise with --metric NAME (postshift metrics lists the names) or with --metric-command "
-                "PROGRAM, and not with both"
-            )
-        if self.metric_command is not None:
-            split_command(self.metric_command)
-        elif self.less_is_better:
-            raise UsageError("--less-is-better is about the number of a --metric-command: leave it out")
-        if self.groups is not None and self.metric_command is not None:
-            raise UsageError("--groups is for metrics over groups; a metric program knows its groups: leave it out")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,7 +67,7 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
         _warn_of_program(stored, header, console)
     from postshift.cli.basis_option import fit_bases
 
-    bases = fit_bases(request.basis, given.layout.classes, train=given.train, val=given.val)
+    bases = fit_bases(request.basis, given.layout.classes, train=given.train, val=given.val, groups=given.layout.groups)
     _make(request, given, bases, target=target, header=header, console=console)
     return summary(open_run(request.out))
 
@@ -188,8 +128,8 @@ def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model:
     groups = request.groups or (usual.get("groups") if request.metric_command is None else None)
     proba = None if model is not None else request.proba or val.usual.get("proba", PROBA)
     special = [name for name in (label, weight, groups) if name]
-    names = model_classes(model) if proba is None else list(probability_columns(val, proba, but=special))
     tables = [table for table in (val, train) if table is not None and label in table.frame.columns]
+    names = _class_names(request, tables, val, model=model, proba=proba, label=label, special=special)
     classes = classes_of(names, tables[0].frame[label] if tables else None)
     return Layout(
         class_names=classes.names,
@@ -201,6 +141,27 @@ def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model:
         features=request.features,
         normalise=request.normalise,
     )
+
+
+def _class_names(
+    request: FitRequest,
+    tables: Sequence[FileTable],
+    val: FileTable,
+    *,
+    model: Any,
+    proba: str | None,
+    label: str | None,
+    special: Sequence[str],
+) -> list[str]:
+    """Return the classes as the model, the columns, or the labels of two classes name them."""
+    if proba is None:
+        return model_classes(model)
+    if "*" in proba:
+        return list(probability_columns(val, proba, but=special))
+    pick(val, proba, option="--proba")
+    if label is None:
+        raise UsageError(f"column {proba!r} has the probability of one of two classes: name the labels with --label")
+    return two_classes(tables[0] if tables else val, label, request.positive, column=proba)
 
 
 def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hidden: bool) -> None:
@@ -363,7 +324,8 @@ def _write(
 
 def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
     """Return what the report says of the data."""
-    source = f"columns {given.layout.proba}" if request.model is None else f"the model {request.model.name}"
+    what = "column" if given.layout.is_one_column else "columns"
+    source = f"{what} {given.layout.proba}" if request.model is None else f"the model {request.model.name}"
     pairs = [("validation rows", str(given.val.table))]
     if given.train is not None:
         pairs.insert(0, ("training rows", str(given.train.table)))

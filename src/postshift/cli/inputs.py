@@ -13,6 +13,7 @@ from postshift.cli.columns import (
     Classes,
     canonical,
     eta_of,
+    eta_of_one,
     feature_columns,
     listed,
     numbers,
@@ -26,7 +27,10 @@ from postshift.cli.tables import FileTable
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which columns are what; a run remembers it for the files to come."""
+    """Which columns are what; a run remembers it for the files to come.
+
+    ``proba`` is a pattern with a star for the class or, of two classes, the column of the second one's probability.
+    """
 
     class_names: tuple[str, ...]
     class_values: tuple[Any, ...]
@@ -41,6 +45,11 @@ class Layout:
     def classes(self) -> Classes:
         """The classes."""
         return Classes(names=self.class_names, values=self.class_values)
+
+    @property
+    def is_one_column(self) -> bool:
+        """Whether one column has the probabilities, those of the second of two classes."""
+        return self.proba is not None and "*" not in self.proba
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types."""
@@ -99,7 +108,9 @@ def read_part(
     special = (layout.label, layout.weight, layout.groups)
     columns = {} if model is not None else _ordered_columns(table, layout, special)
     features = feature_columns(table, but=(*special, *columns.values()), chosen=layout.features)
-    if model is None:
+    if layout.is_one_column:
+        eta = eta_of_one(table, str(layout.proba))
+    elif model is None:
         eta = eta_of(table, list(columns.values()), normalise=layout.normalise)
     else:
         eta = _by_class(model_eta(model, table, features), model, layout)
@@ -125,7 +136,9 @@ def read_part(
 
 
 def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | None]) -> dict[str, str]:
-    """Return the probability columns in the order of the classes."""
+    """Return the probability columns in the order of the classes; one column for both of two, where it is one."""
+    if layout.is_one_column:
+        return {layout.class_names[1]: str(layout.proba)}
     found = {
         canonical(star): name
         for star, name in probability_columns(table, str(layout.proba), but=[name for name in special if name]).items()

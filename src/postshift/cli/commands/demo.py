@@ -30,8 +30,9 @@ def command(
     Six out of ten 9s are called 1, 2s are called 0, 4s are called 7, and 3s and 5s are swapped in the training labels;
     300 rows have been labelled with care. The files are what another program would write: probabilities and labels.
     """
-    from postshift.cli.fitting import FitRequest, fit_run
+    from postshift.cli.fitting import fit_run
     from postshift.cli.predicting import LoadedRun
+    from postshift.cli.request import FitRequest
 
     console = console_of(quiet=quiet, as_json=json)
     run = out / "run"

@@ -41,8 +41,15 @@ def command(
         str | None,
         typer.Option(
             "--proba",
-            help="The columns of probabilities; the star stands for the class. By default 'p_*'.",
+            help="The columns of probabilities; the star stands for the class. By default 'p_*'. Of two classes one "
+            "column is enough: --proba score --positive yes.",
             rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            "--positive", help="The class whose probability a single column of --proba has.", rich_help_panel=_ROWS
         ),
     ] = None,
     model: Annotated[
@@ -149,7 +156,8 @@ def command(
 
     Example: postshift fit --val val.csv --label y --proba 'p_*' --metric f1_macro --out run
     """
-    from postshift.cli.fitting import FitRequest, fit_run
+    from postshift.cli.fitting import fit_run
+    from postshift.cli.request import FitRequest
 
     console = console_of(quiet=quiet, as_json=json)
     request = FitRequest(
@@ -158,6 +166,7 @@ def command(
         train=train,
         label=label,
         proba=proba,
+        positive=positive,
         model=model,
         trust_model=trust_model,
         metric=metric,
