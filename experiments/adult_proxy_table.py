@@ -38,9 +38,9 @@ GOALS = (
 )
 ABOUT = """Gender is predicted; the training rows have "is a husband" in its place, and 163 rows are clean. The metric
 is the G-mean: the geometric mean of both recalls."""
-AFTER = """Rows that are far from the paper's (cross-entropy on validation rows, learn-to-reweight, forward correction)
-are looked into in [baselines_why.md](baselines_why.md): with the authors' training by gradient descent their figures
-come out."""
+AFTER = """Rows that are far from the paper's are looked into in [baselines_why.md](baselines_why.md): with the authors'
+training by gradient descent the figures of cross-entropy on validation rows and of learn-to-reweight come out, and that
+of forward correction is of labels that are nearly all of one class."""
 
 
 def make_page(results: Results) -> str:
