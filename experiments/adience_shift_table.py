@@ -27,7 +27,7 @@ from experiments.image_tables import (
     seeds_told,
     tuning_told,
 )
-from experiments.image_tasks import CONSTANT, RADIUS, ImageTask, Method, Shifted, by_folds, ours, rival
+from experiments.image_tasks import CONSTANT, RADII, RADIUS, RIDGES, ImageTask, Method, Shifted, by_folds, ours, rival
 from experiments.networks import PENULTIMATE, Wanted, reduced_layer, trained
 from experiments.study import Experiment, Measured, Results, table, whole_page
 from postshift.baselines import CoordinatePlugin, OptMetric
@@ -61,6 +61,7 @@ def load_task(seed: int, *, quick: bool) -> ImageTask:
         groupings={BY_CLASS: genders, BY_AGE: ages, BY_BOTH: 2 * ages + genders},
         seed=seed,
         quick=quick,
+        with_constant=True,
     )
 
 
@@ -86,8 +87,8 @@ SHIFTS: dict[str, Method] = {
     "plug-in [train-val], spacing 1e-4": rival(
         lambda model, task: CoordinatePlugin(model, metric=task.metric, spacing=1e-4)
     ),
-    UNKNOWN: by_folds(BASES, max_iter=MAX_ITER),
-    KNOWN: by_folds(BASES, [RADIUS], max_iter=MAX_ITER, known=True),
+    UNKNOWN: by_folds(BASES, RADII, RIDGES, max_iter=MAX_ITER),
+    KNOWN: by_folds(BASES, [RADIUS], RIDGES, max_iter=MAX_ITER, known=True),
     **{f"FW-EG [unknown psi], {basis}, radius 0.1": by_folds([basis], [RADIUS], max_iter=MAX_ITER) for basis in BASES},
     "ours: influence regression, by queries alone": ours("influence [constant]", by_queries=True),
     "ours: influence regression, by queries alone, by class and age": ours(
@@ -137,7 +138,9 @@ def make_page(results: Results) -> str:
     } {
         bases_told(PENULTIMATE, of=layer, quick=results.quick)
     } The groups are the two classes, the three age buckets of the validation rows, or both; ages of test rows are not
-    needed. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in, the last iterate; basis and, where only
+    needed. The paper's method has the constant function beside the averages. *FW-EG*: {
+        MAX_ITER
+    } iterations from the inverse-prior plug-in, the last iterate; basis, ridge of the equations and, where only
     values are told, radius by 5-fold cross-validation on the validation rows. *KMM*: training rows weighted so that
     those coordinates match the validation rows', labels not read."""
     deviations = """Two deviations from the paper: photographs have 32 x 32 pixels, not 256 x 256, and the coordinates

@@ -19,7 +19,7 @@ from experiments.ablation import mean_sd, places, quietly, stratified_order
 from experiments.adience_shift_table import BASES, BY_AGE, BY_BOTH, BY_CLASS
 from experiments.image_splits import ADIENCE, load_split, scaled
 from experiments.image_tables import CONFIG, bases_told, installed, recipe_told, seeds_told
-from experiments.image_tasks import CONSTANT, RADIUS, ImageTask, Method, by_folds, likeliest, ours, rival
+from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, ImageTask, Method, by_folds, likeliest, ours, rival
 from experiments.networks import PENULTIMATE, TUNING, Job, Wanted, reduced_layer, trained
 from experiments.study import Experiment, Measured, Results, draw_line, markdown, welch, whole_page
 from postshift import Accuracy
@@ -83,6 +83,7 @@ def task_of(seed: int, size: int, *, quick: bool) -> ImageTask:
         groupings={BY_CLASS: genders, BY_AGE: ages, BY_BOTH: 2 * ages + genders},
         seed=seed,
         quick=quick,
+        with_constant=True,
     )
 
 
@@ -114,7 +115,7 @@ def by_tuning(seed: int, size: int, *, quick: bool) -> tuple[np.ndarray, float]:
 
 SHIFTS: dict[str, Method] = {
     "network": likeliest,
-    PIEW: by_folds(BASES, [RADIUS], max_iter=1),
+    PIEW: by_folds(BASES, [RADIUS], RIDGES, max_iter=1),
     "PI-EW, constant basis": by_folds([CONSTANT], [RADIUS], max_iter=1),
     "default": ours("auto", BASES[1:]),
     "plug-in search": rival(lambda model, task: CoordinatePlugin(model, metric=task.metric)),
@@ -178,8 +179,10 @@ def make_page(results: Results) -> str:
     {seeds_told(results)}, of the rows and the network. Half of the older faces are for testing; validation rows are
     drawn from the rest, smaller samples within larger ones, both with the same shares of every age and gender.
     {recipe_told()} {bases_told(PENULTIMATE, of=layer, quick=results.quick)} *PI-EW*: accuracy is told, radius {
-        RADIUS:g}, the basis (constant, by class, by age, by both) by 5-fold
-    cross-validation. *fine-tuning*: rate (of {rates}) and epoch by a quarter of the validation rows. *plug-in search*:
+        RADIUS:g}, the basis (constant, or with averages by class, by age, by both)
+    and the ridge of the equations by 5-fold cross-validation. *fine-tuning*: rate (of {
+        rates
+    }) and epoch by a quarter of the validation rows. *plug-in search*:
     class weights searched on the validation rows. *default*: the average of the rules of the menu. The paper reports
     that PI-EW is generally above fine-tuning and that both rise with the number of rows; its curves have no figures."""
     return whole_page(results, "\n\n".join(part for part in (about, lines(results), against_tuning(results)) if part))

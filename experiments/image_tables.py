@@ -11,14 +11,14 @@ import numpy as np
 from experiments.ablation import quietly
 from experiments.embeddings import CLIP, WIDTH, Reduction
 from experiments.image_splits import PARTS, load_split
-from experiments.image_tasks import RADII, ImageTask, Method
+from experiments.image_tasks import RADII, RIDGES, ImageTask, Method
 from experiments.networks import ON_FEW_ROWS, RECIPE, TRAIN, TUNING, Trained, Wanted, trained
 from experiments.study import Measured, Results, welch
 
 Scores = Callable[[np.ndarray, np.ndarray], Mapping[str, float]]  # of true labels and predicted ones
 LoadTask = Callable[..., ImageTask]
 
-CONFIG = {"recipe": RECIPE, "width": WIDTH, "clip": CLIP, "radii": RADII}
+CONFIG = {"recipe": RECIPE, "width": WIDTH, "clip": CLIP, "radii": RADII, "ridges": RIDGES}
 
 
 def of_network(task: str, method: str, scores: Scores) -> Callable[[int, bool], Measured]:
@@ -102,8 +102,8 @@ def bases_told(reduction: Reduction, *, of: str, quick: bool) -> str:
         else f"UMAP ({reduction.n_neighbors} neighbours, minimal distance {reduction.min_dist:g})"
     )
     return f"""Basis functions: exp(-d² / (2 * {WIDTH:g}²), clipped to {CLIP[0]:g} to {CLIP[1]:g}, averaged over the
-    validation rows of a group, with the complement of their sum; d is the distance in {reduction.n_components}
-    coordinates of {of} by {how}, fitted to the training rows."""
+    validation rows of a group, for our own rules with the complement of their sum; d is the distance in
+    {reduction.n_components} coordinates of {of} by {how}, fitted to the training rows."""
 
 
 LEGEND = """*against closest*: the mean less that of the baseline with the highest mean, with stars where Welch's t-test

@@ -22,10 +22,12 @@ from postshift.metrics import from_predictions
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 Rows = NDArray[np.intp]
+Setting = tuple[str, float, float]  # basis, radius, ridge of the equations
 
 CONSTANT = "constant"
 RADII = (1.0, 0.4, 0.1, 0.01, 0.001, 0.0001)  # the paper's grid
 RADIUS = 0.1
+RIDGES = (1e-8, 1e-7, 1e-6, 1e-5)  # of the equations, at that radius: many averages of kernels are nearly the same
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +35,8 @@ class ImageTask:
     """One split with a network's probabilities.
 
     ``places`` are the coordinates in which the Gaussian kernels of the bases are taken, and ``groupings`` say by which
-    groups of validation rows they are averaged: a basis has the name of its grouping, or is the constant one.
+    groups of validation rows they are averaged: a basis has the name of its grouping, or is the constant one. Where
+    ``with_constant``, the paper's method has the constant function beside the averages.
     """
 
     eta: Mapping[str, Floats]
@@ -43,6 +46,7 @@ class ImageTask:
     groupings: Mapping[str, Labels]
     seed: int
     quick: bool = False
+    with_constant: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -54,9 +58,11 @@ class ImageTask:
         """Number of validation rows."""
         return len(self.labels["validation"])
 
-    def settings(self, bases: Sequence[str], radii: Sequence[float]) -> list[tuple[str, float]]:
-        """Return the settings to choose among; a quick look tries two radii at the most."""
-        return list(product(bases, radii[:2] if self.quick else radii))
+    def settings(self, bases: Sequence[str], radii: Sequence[float], ridges: Sequence[float]) -> list[Setting]:
+        """Return the settings to choose among: every radius, and the ridges at one; two of either in a quick look."""
+        tried = slice(2 if self.quick else None)
+        without = product(bases, radii[tried], [0.0])
+        return [*without, *product([each for each in bases if each != CONSTANT], [RADIUS], ridges[tried])]
 
     def value(self, part: str, table: Any, rows: Rows | slice = slice(None)) -> float:
         """Return the metric of labels or of class distributions of some rows of a part."""
@@ -79,7 +85,11 @@ class ImageTask:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """A task over one basis: ``functions`` of every part, None where they are constant, and the rows to fit to."""
+    """A task over one basis: ``functions`` of every part, None where they are constant, and the rows to fit to.
+
+    The last function is the complement of the others' sum. Our rules need it; the paper's method does without, as
+    averages of clipped kernels are above 0 everywhere, and a function of next to no rows spoils its equations.
+    """
 
     task: ImageTask
     kept: Rows
@@ -95,14 +105,21 @@ class View:
         functions = self.functions[part]
         return Sample.of(
             self.task.eta[part][rows],
-            phi=None if functions is None else functions[rows],
+            phi=None if functions is None else self._averages(functions)[rows],
             labels=self.task.labels[part][rows] if labels else None,
         )
 
-    def fit(self, *, radius: float, max_iter: int, known: bool = False, weighting: str = "diagonal") -> Any:
+    def _averages(self, functions: Floats) -> Floats:
+        """Return the functions of the paper's method."""
+        found = functions[:, :-1]
+        return np.column_stack([np.ones(len(found)), found]) if self.task.with_constant else found
+
+    def fit(
+        self, *, radius: float, max_iter: int, ridge: float = 0.0, known: bool = False, weighting: str = "diagonal"
+    ) -> Any:
         """Return FW-EG (PI-EW with one iteration) fitted to the kept rows: told values only, or psi itself."""
         task, engine = self.task, self.engine
-        options: dict[str, Any] = {"radius": radius, "max_iter": max_iter, "weighting": weighting}
+        options: dict[str, Any] = {"radius": radius, "max_iter": max_iter, "ridge": ridge, "weighting": weighting}
         if known:
             rows = self.sample("validation", self.kept, labels=True)
             return fw_eg(engine, rows, task.metric, linearise="gradient", **options)
@@ -141,13 +158,18 @@ def plain(basis: str = CONSTANT, **options: Any) -> Method:
     return run
 
 
-def by_halves(bases: Sequence[str], radii: Sequence[float] = RADII, **options: Any) -> Method:
+def by_halves(
+    bases: Sequence[str], radii: Sequence[float] = RADII, ridges: Sequence[float] = (), **options: Any
+) -> Method:
     """Return PI-EW or FW-EG as the authors' program has it: half of the rows for the fit, half for choosing."""
 
     def run(task: ImageTask) -> Shifted:
         kept, left = halves(task)
         views = {basis: task.view(basis, kept) for basis in bases}
-        fits = {each: views[each[0]].fit(radius=each[1], **options) for each in task.settings(bases, radii)}
+        fits = {
+            each: views[each[0]].fit(radius=each[1], ridge=each[2], **options)
+            for each in task.settings(bases, radii, ridges)
+        }
         scores = {
             each: task.value("validation", views[each[0]].predicted(found, "validation", left), left)
             for each, found in fits.items()
@@ -156,34 +178,47 @@ def by_halves(bases: Sequence[str], radii: Sequence[float] = RADII, **options: A
         return Shifted(
             labels=views[best[0]].predicted(fits[best], "test"),
             queries=sum(found.n_questions for found in fits.values()),
-            setting={"basis": best[0], "radius": best[1]},
+            setting=_told(best),
         )
 
     return run
 
 
-def by_folds(bases: Sequence[str], radii: Sequence[float] = RADII, *, n_folds: int = 5, **options: Any) -> Method:
+def by_folds(
+    bases: Sequence[str],
+    radii: Sequence[float] = RADII,
+    ridges: Sequence[float] = (),
+    *,
+    n_folds: int = 5,
+    **options: Any,
+) -> Method:
     """Return PI-EW or FW-EG with basis and radius by cross-validation, then fitted to all validation rows."""
 
     def run(task: ImageTask) -> Shifted:
-        settings, n_questions = task.settings(bases, radii), 0
+        settings, n_questions = task.settings(bases, radii, ridges), 0
         pooled = {setting: np.zeros(task.n_val, dtype=np.intp) for setting in settings}
         for kept, left in folds(task, n_folds):
             views = {basis: task.view(basis, kept) for basis in bases}
-            for basis, radius in settings:
-                found = views[basis].fit(radius=radius, **options)
-                pooled[basis, radius][left] = views[basis].predicted(found, "validation", left)
+            for setting in settings:
+                basis, radius, ridge = setting
+                found = views[basis].fit(radius=radius, ridge=ridge, **options)
+                pooled[setting][left] = views[basis].predicted(found, "validation", left)
                 n_questions += found.n_questions
         best = max(settings, key=lambda setting: task.value("validation", pooled[setting]))
         view = task.view(best[0])
-        found = view.fit(radius=best[1], **options)
+        found = view.fit(radius=best[1], ridge=best[2], **options)
         return Shifted(
             labels=view.predicted(found, "test"),
             queries=n_questions + found.n_questions,
-            setting={"basis": best[0], "radius": best[1]},
+            setting=_told(best),
         )
 
     return run
+
+
+def _told(setting: Setting) -> dict[str, Any]:
+    """Return a setting as it is stored."""
+    return dict(zip(("basis", "radius", "ridge"), setting, strict=True))
 
 
 def halves(task: ImageTask) -> tuple[Rows, Rows]:

@@ -98,8 +98,18 @@ class TestTask:
         assert len(folds(task, 5)) == 5
 
     def test_a_quick_look_tries_few_settings(self):
-        assert len(make_task(quick=True).settings(["a", "b"], [1, 0.1, 0.01])) == 4
-        assert len(make_task().settings(["a", "b"], [1, 0.1, 0.01])) == 6
+        radii, ridges = [1, 0.1, 0.01], [1e-8, 1e-7, 1e-6]
+        assert len(make_task(quick=True).settings(["a", "b"], radii, ridges)) == 8
+        assert len(make_task().settings(["a", "b"], radii, ridges)) == 12
+        assert len(make_task().settings([CONSTANT], radii, ridges)) == 3  # nothing to ridge
+
+    def test_the_paper_has_averages_alone_or_beside_the_constant(self, task):
+        averages = task.view(BY_CLASS)
+        beside = replace(task, with_constant=True).view(BY_CLASS)
+        assert averages.functions["train"].shape[1] == task.n_classes + 1
+        assert averages.sample("train").phi.shape[1] == task.n_classes
+        assert (beside.sample("train").phi[:, 0] == 1).all()
+        assert np.array_equal(beside.sample("train").phi[:, 1:], averages.sample("train").phi)
 
 
 class TestMethods:
