@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep test-browser bench reproduce check format wheel-test clean
+.PHONY: help setup demo test test-deep test-browser docs bench reproduce check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,10 @@ test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
 test-browser: export POSTSHIFT_ARTEFACTS ?= build/browser
 test-browser: $(VENV)/.browser-ready ## open the report in Chromium (which must be installed); screenshots in build/
 	@"$(BIN)/python" -m pytest tests/browser
+
+docs: $(VENV)/.docs-ready ## build the documentation into docs/_build/html
+	@"$(BIN)/python" -m sphinx -b html -q -E -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1
@@ -114,6 +118,11 @@ $(VENV)/.deep-ready: $(VENV)/.dev-ready
 $(VENV)/.browser-ready: $(VENV)/.dev-ready
 	@echo "Installing what drives the browser ..."
 	@$(PIP) -c constraints.txt -e '.[dev,browser]'
+	@touch "$@"
+
+$(VENV)/.docs-ready: $(VENV)/.dev-ready
+	@echo "Installing what builds the documentation ..."
+	@$(PIP) -c constraints.txt -e '.[dev,docs]'
 	@touch "$@"
 
 $(VENV)/.reproduce-ready: $(VENV)/.deep-ready

@@ -1,0 +1,111 @@
+"""Settings of Sphinx: neither the build (`make docs`) nor a built page asks the network for anything."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version as version_of
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+project = "postshift"
+author = "The postshift contributors"
+copyright = author
+release = version = version_of("postshift")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+default_role = "code"
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+myst_update_mathjax = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings tell the types, in words
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autosummary_generate = False
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_param = False  # types are words, not links
+napoleon_use_ivar = True
+toc_object_entries_show_parents = "hide"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "postshift"
+html_favicon = "_static/favicon.svg"
+html_static_path = ["_static"]
+html_css_files = ["postshift.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_search_summary = False  # summaries are fetched, which browsers refuse to pages opened from a disk
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system has it
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+_logger = logging.getLogger(__name__)
+
+
+def _plain(source: str) -> str:
+    r"""Return TeX in the form that docutils reads right: ``\frac{1}{2}`` for ``\frac12``, ``\bigl`` for ``\big``."""
+    source = source.replace(r"\operatorname*", r"\operatorname").replace(r"\dots", r"\ldots")
+    source = re.sub(r"\\([dt]?frac)\s*(\d)\s*(\d)", r"\\\1{\2}{\3}", source)
+    return re.sub(r"\\([bB]igg?)(?![a-zA-Z])", r"\\\1l", source)
+
+
+def _mathml(source: str, node: nodes.Node, *, block: bool) -> str:
+    """Return a formula as MathML, which browsers draw by themselves; one that docutils cannot read is a warning."""
+    try:
+        return str(tex2mathml(_plain(source), as_block=block))
+    except MathError as error:
+        _logger.warning("formula %r: %s", source, error, location=node)
+        return ""
+
+
+def _inline(self: HTML5Translator, node: nodes.math) -> None:
+    self.body.append(_mathml(node.astext(), node, block=False))
+    raise nodes.SkipNode
+
+
+def _block(self: HTML5Translator, node: nodes.math_block) -> None:
+    formula = _mathml(node.astext(), node, block=True)
+    label = f' id="{node["ids"][0]}"' if node.get("ids") else ""
+    number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
+    self.body.append(f'<div class="math-block" tabindex="0"{label}>{number}{formula}</div>\n')
+    raise nodes.SkipNode
+
+
+def _skip(_app: Sphinx, _what: str, name: str, *_about: object) -> bool | None:
+    """Leave out the setters of metadata requests, which scikit-learn makes and documents."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def _shape(_app: Sphinx, what: str, _name: str, obj: Any, _options: object, lines: list[str]) -> None:
+    """Put a table of its public names on top of a module; ``n_iter_`` in the type of an attribute is not a link."""
+    if what == "module" and hasattr(obj, "__all__"):
+        lines += ["", ".. autosummary::", "   :nosignatures:", "", *(f"   {public}" for public in obj.__all__), ""]
+    for row, line in enumerate(lines):
+        if line.startswith(":vartype "):
+            lines[row] = re.sub(r"(?<=\w)_(?=[ ,)])", r"\_", line)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the renderer of formulas, and what is done to the reference."""
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _shape, priority=900)  # after napoleon
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

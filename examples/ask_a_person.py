@@ -1,0 +1,52 @@
+"""Ask and tell: a person rates predictions, one at a time, over days; the run is saved after every answer.
+
+The person here is a function that rounds to whole per cents, as people do. After four answers the process ends; the
+run is read again and goes on where it was, and nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+
+from postshift import FrankWolfe, MemoryEngine, Sample, Settings
+
+
+def main() -> None:
+    """Ask until there is no question left, in two sittings."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X_train, X_val, y_train, truth = train_test_split(X[:, 4:9], y, test_size=300, stratify=y, random_state=0)
+    model = GaussianNB().fit(X_train, y_train)
+    train, val = Sample.of(model.predict_proba(X_train), labels=y_train), Sample.of(model.predict_proba(X_val))
+
+    def person(labels: np.ndarray) -> float:
+        """Return the mean of both recalls, in whole per cents."""
+        return round(float(np.mean([np.mean(labels[truth == k] == k) for k in (0, 1)])), 2)
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.npz"
+        settings = Settings(max_iter=3, radius=0.4)
+        run = FrankWolfe(MemoryEngine(train), val, kind="hard", settings=settings)
+        print(f"at most {run.max_questions} questions")
+        answered = []
+        while questions := run.ask():
+            question = questions[0]
+            run.tell(question.key, person(question.predictions))
+            run.save(file)
+            answered.append(question.key)
+            if len(answered) == 4:  # the evening; in the morning another process goes on
+                run = FrankWolfe.load(file, MemoryEngine(train), val, kind="hard")
+        result = run.result()
+    print(f"{len(answered)} questions answered, {len(set(answered))} of them different")
+    print(
+        f"the model as it is {person(model.predict(X_val)):.2f}, the rule {person(result.mixture.predict(val.eta)):.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Keep it: a fitted model as a skops file, from which no code runs, and as an ONNX graph for any runtime.
+
+All three give the same labels.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+
+from postshift import PostShiftClassifier
+from postshift.persistence import dump, load
+
+
+def main() -> None:
+    """Fit, save twice, and compare."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, _ = train_test_split(X / 16, y, test_size=500, stratify=y, random_state=0)
+    model = PostShiftClassifier(LogisticRegression(max_iter=1000), metric="f1_macro", method="smoothed plug-in")
+    model.fit(X_train, y_train)
+    labels = model.predict(X_test)
+    with tempfile.TemporaryDirectory() as folder:
+        skops, onnx = Path(folder) / "model.skops", Path(folder) / "model.onnx"
+        dump(model, skops)
+        dump(model, onnx)
+        again = load(skops).predict(X_test)
+        session = onnxruntime.InferenceSession(str(onnx))
+        name = session.get_inputs()[0].name
+        elsewhere = session.run(None, {name: X_test})[0]
+    print(f"skops: {np.mean(again == labels):.1%} of the labels are the same")
+    print(f"onnx:  {np.mean(elsewhere.ravel() == labels):.1%} of the labels are the same")
+
+
+if __name__ == "__main__":
+    main()
