@@ -16,7 +16,7 @@ help: ## list the targets
 setup: $(VENV)/.dev-ready ## make the development environment
 
 demo: $(VENV)/.demo-ready ## run the demo: a model trained on wrong labels, mended, with a report
-	@"$(BIN)/postshift" demo --out postshift-demo --force
+	@"$(BIN)/postshift" demo --out build/demo --force
 
 # One process a core; more threads than that only wait for each other.
 test: export OPENBLAS_NUM_THREADS := 1
