@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from postshift.core.archive import write_atomically
 from postshift.datasets._location import cache_folder
 
 Arrays = dict[str, np.ndarray]
@@ -28,15 +27,7 @@ def place_of(kind: str, name: str, identity: Mapping[str, Any]) -> Path:
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays to an npz file; an interrupted write leaves what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with draft.open("xb") as stream:
-            np.savez(stream, **arrays)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(path, lambda stream: np.savez(stream, **arrays))
 
 
 def read_arrays(path: Path) -> Arrays | None:

@@ -21,7 +21,7 @@ from postshift.core.statistics import Statistics
 from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 from tests.engines.dask_clusters import local_cluster
 
 N_TRAIN, N_VAL = 3000, 600

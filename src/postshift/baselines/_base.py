@@ -19,7 +19,7 @@ from postshift.estimators.model import positions
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.rules.conversation import Interview, without_questions
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 
 HELD_OUT = 0.2  # of the rows, where no validation rows are given
 

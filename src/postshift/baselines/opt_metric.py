@@ -16,7 +16,8 @@ from postshift.core.psi import DifferentiableMetric, guarded
 from postshift.estimators.model import eta_of, is_frozen
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import MetricError, SettingError
-from postshift.rules.problem import Problem, Table
+from postshift.rules.problem import Problem
+from postshift.rules.table import Table
 
 NUDGE = 1e-3  # towards the uniform classifier, where the gradient vanishes
 

@@ -14,8 +14,8 @@ from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.estimators.task import Task, goal_of, known_groups, make_task
 from postshift.rules.conversation import Interview, without_questions
 from postshift.rules.fitted import FittedRule
-from postshift.rules.problem import Table
 from postshift.rules.search import PluginSearch, overtaking
+from postshift.rules.table import Table
 
 
 def model_of(estimator: Any, X: Any, y: Any) -> Any:

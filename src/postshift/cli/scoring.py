@@ -12,10 +12,12 @@ from postshift.cli.errors import UsageError
 from postshift.cli.inputs import Layout, Part
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.rule_file import RuleFile
+from postshift.estimators.model import positions
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import MissingClassWarning
 from postshift.metrics.metadata import GROUPS
-from postshift.rules.problem import Table
+from postshift.report.counts import confusion
+from postshift.rules.table import Table
 
 RESAMPLES, LEVEL, SEED = 500, 0.95, 0
 
@@ -39,7 +41,8 @@ def evaluation(rule: RuleFile, part: Part, layout: Layout, *, metric: MetricOpti
             f"metric {metric.name!r} knows the labels of the validation rows only: score other rows with --metric NAME"
         )
     assert part.codes is not None  # noqa: S101
-    after = _positions(rule.shifter.predict(part.eta, rule.phi(part.table)), rule.shifter.classes_)
+    labels = rule.shifter.predict(part.eta, rule.phi(part.table))
+    after = positions(labels, rule.shifter.classes_, name="the predicted labels")
     before = np.argmax(part.eta, axis=1)
     score = _Score(part, layout, metric, groups=rule.shifter.groups_)
     values = np.array([score(before), score(after)])
@@ -56,8 +59,8 @@ def evaluation(rule: RuleFile, part: Part, layout: Layout, *, metric: MetricOpti
         "changed": int((before != after).sum()),
         "classes": list(layout.class_values),
         "confusion": {
-            "before": _confusion(part, before).tolist(),
-            "after": _confusion(part, after).tolist(),
+            name: confusion(part.codes, each, n_classes=part.eta.shape[1], weights=part.weights).tolist()
+            for name, each in (("before", before), ("after", after))
         },
     }
 
@@ -101,18 +104,4 @@ def _resampled(score: _Score, part: Part, before: IntArray, after: IntArray) -> 
             rows = np.concatenate([rng.choice(each, size=len(each)) for each in members])
             found[draw, :2] = score(before, rows), score(after, rows)
     found[:, 2] = found[:, 1] - found[:, 0]
-    return found
-
-
-def _positions(labels: Any, classes: Any) -> IntArray:
-    """Return labels as positions among the classes."""
-    place = {label: code for code, label in enumerate(classes.tolist())}
-    return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
-
-
-def _confusion(part: Part, labels: IntArray) -> FloatArray:
-    """Return counts, or sums of weights, of (true, predicted) pairs."""
-    n_classes = part.eta.shape[1]
-    found = np.zeros((n_classes, n_classes))
-    np.add.at(found, (np.asarray(part.codes), labels), 1.0 if part.weights is None else part.weights)
     return found

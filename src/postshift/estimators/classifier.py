@@ -32,7 +32,7 @@ from postshift.estimators.shifts import Shifts, effective_weights, recorded, see
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.metrics import PredictionFunction
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

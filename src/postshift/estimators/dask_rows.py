@@ -25,7 +25,7 @@ from postshift.engines.dask_worker import Failed, Read, attempted
 from postshift.estimators.model import eta_of, positions
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.rules.posterior import Posterior
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 
 DRAWN_ROWS = 200_000  # of the training rows: for bases, and for the choice among the rules
 SMALL_ROWS = 1_000_000  # the most rows of a validation sample, which is computed to memory

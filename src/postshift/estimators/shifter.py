@@ -18,7 +18,7 @@ from postshift.estimators.progress import CallbackSupportMixin, Progress, with_c
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 
 PHI = "phi"  # the name of a basis that was given without one
 

@@ -20,7 +20,7 @@ from postshift.exceptions import SettingError, SmallValidationWarning
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
-from postshift.rules.problem import Table
+from postshift.rules.table import Table
 
 FEW_ROWS = 300
 

@@ -26,8 +26,9 @@ from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.conversation import Interview, without_questions
 from postshift.rules.menu import menu, rule_named, rule_names
-from postshift.rules.problem import Problem, Table
+from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
+from postshift.rules.table import Table
 
 Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time

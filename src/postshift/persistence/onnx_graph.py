@@ -20,7 +20,7 @@ from postshift.persistence._optional import needed
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR, Identity, Posterior, Stack
-from postshift.rules.problem import CONSTANT
+from postshift.rules.table import CONSTANT
 
 OPSET = 18
 IR_VERSION = 8  # the one of that opset: runtimes refuse files newer than themselves

@@ -33,7 +33,7 @@ from postshift.report.facts import (
     Verdict,
     Weights,
 )
-from postshift.rules.problem import CONSTANT, unit_rows
+from postshift.rules.table import CONSTANT, unit_rows
 
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
 

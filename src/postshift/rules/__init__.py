@@ -8,11 +8,12 @@ from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.influence import Influence
 from postshift.rules.menu import menu, rule_named
 from postshift.rules.paper import Paper, fw_eg, pi_ew
-from postshift.rules.problem import Problem, Table
+from postshift.rules.problem import Problem
 from postshift.rules.search import PluginSearch
 from postshift.rules.simple import Base, InversePrior
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
+from postshift.rules.table import Table
 
 __all__ = [
     "Base",

@@ -24,7 +24,7 @@ from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
-from postshift.rules.problem import Problem, Table
+from postshift.rules.problem import Problem
 from postshift.rules.scoring import (
     HeldOut,
     Intervals,
@@ -37,6 +37,7 @@ from postshift.rules.scoring import (
     out_of_fold,
     shrunk_value,
 )
+from postshift.rules.table import Table
 
 How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many

@@ -23,7 +23,8 @@ from postshift.engines.prediction import ClassColumns, mixture_table
 from postshift.engines.rows import row_slices
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
-from postshift.rules.problem import CONSTANT, Problem, Table
+from postshift.rules.problem import Problem
+from postshift.rules.table import CONSTANT, Table
 
 Labelling = Literal["votes", "scores"]
 LABELLING_QUESTIONS = 4  # what with_best_labels asks at the most
@@ -52,7 +53,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRule:
-    """A classifier of rows of a :class:`~postshift.rules.problem.Table`; ``trace`` is its loop's, if it had one."""
+    """A classifier of rows of a :class:`~postshift.rules.table.Table`; ``trace`` is its loop's, if it had one."""
 
     name: str
     mixture: Mixture

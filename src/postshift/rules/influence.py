@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from postshift.core.influence import InfluenceRegression, InfluenceSettings
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
-from postshift.rules.problem import CONSTANT, Problem
+from postshift.rules.problem import Problem
+from postshift.rules.table import CONSTANT
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from postshift.exceptions import LabelError, MetricError, SettingError
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
-from postshift.rules.problem import CONSTANT, Problem, Table
+from postshift.rules.problem import Problem
+from postshift.rules.table import CONSTANT, Table
 
 ENOUGH_CELLS = 2_000_000  # rows times classes: with labels at hand, more of them change what is found by noise only
 PER_COEFFICIENT = 10_000  # rows that are never too many

@@ -14,7 +14,8 @@ from postshift.core.plugin import onehot
 from postshift.exceptions import SettingError
 from postshift.rules.conversation import without_questions
 from postshift.rules.fitted import Rule
-from postshift.rules.problem import Problem, Table
+from postshift.rules.problem import Problem
+from postshift.rules.table import Table
 
 SHRINKAGE = 1.0
 REWEIGHTINGS = 40
@@ -227,11 +228,11 @@ def _reweighted(problem: Problem, labels: list[IntArray], *, n_times: int, seed:
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:
     """Return the problem on at most as many rows as the choice may cost, and the numbers of its validation rows."""
     rng = np.random.default_rng([seed, 0])
-    if problem.train is not None and problem.train.whole is not None:
-        problem = replace(problem, train=problem.train.at_hand())
-    if problem.train is not None and problem.train.n_rows > MAX_TRAIN:
-        rows = np.sort(rng.choice(problem.train.n_rows, size=MAX_TRAIN, replace=False))
-        problem = replace(problem, train=problem.train.take(rows))
+    if problem.train is not None:
+        train = problem.train.at_hand()
+        if train.n_rows > MAX_TRAIN:
+            train = train.take(np.sort(rng.choice(train.n_rows, size=MAX_TRAIN, replace=False)))
+        problem = problem if train is problem.train else replace(problem, train=train)
     if problem.val.n_rows > MAX_VAL:
         rows = np.sort(rng.choice(problem.val.n_rows, size=MAX_VAL, replace=False))
         return problem.take(rows), None if groups is None else np.asarray(groups)[rows], rows

@@ -10,7 +10,8 @@ from postshift._validation import FloatArray
 from postshift.core.plugin import inverse_prior
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
-from postshift.rules.problem import CONSTANT, Problem
+from postshift.rules.problem import Problem
+from postshift.rules.table import CONSTANT
 
 
 @dataclass(frozen=True, slots=True)
