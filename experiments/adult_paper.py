@@ -35,7 +35,6 @@ RADII = (1.0, 0.4, 0.1, 0.01, 0.001, 0.0001)  # the paper's grid
 PROXY_BASES = ((), ("private", "non_private"), ("private", "non_private", "income"))
 FAIRNESS_BASES = ((), ("private", "non_private"), ("private", "non_private", "wife", "husband"))
 MAX_ITER = 30
-README = Path(__file__).parents[1] / "README.md"
 OUT = Path(__file__).parents[1] / "docs" / "results"
 
 
@@ -290,14 +289,6 @@ To repeat it: `python -m experiments.adult_paper`, made with {made_with}.
 """
 
 
-def into_readme(text: str, results: list[Result]) -> str:
-    """Return the README with its table made anew."""
-    before, rest = text.split("<!-- adult:begin -->\n")
-    _, after = rest.split("<!-- adult:end -->")
-    tables = [f"**{name}**\n\n{table(results, name)}\n" for name in TASKS]
-    return f"{before}<!-- adult:begin -->\n{chr(10).join(tables)}<!-- adult:end -->{after}"
-
-
 def main() -> None:
     """Run every seed, or only rebuild the page from the stored results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -312,7 +303,6 @@ def main() -> None:
         write_csv(results, OUT / "adult_paper.csv")
     results, made_with = read_csv(OUT / "adult_paper.csv")
     (OUT / "adult_paper.md").write_text(render(results, made_with))
-    README.write_text(into_readme(README.read_text(), results))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +11,71 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from benchmarks import dask_scaling
+from benchmarks import dask_page, dask_scaling
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells anonymous memory apart")
-def test_a_small_run(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(dask_scaling.os, "getloadavg", lambda: (0.5, 0.5, 0.5))
+@pytest.mark.parametrize("passes", [dask_scaling.SORTED, dask_scaling.SOFT])
+def test_a_small_run(tmp_path, capsys, passes):
     arguments = ["--rows", "2000", "--partition-rows", "600", "--iterations", "2", "--workers", "1", "--store"]
-    dask_scaling.main([*arguments, "--out", str(tmp_path)])
-    dask_scaling.main([*arguments, "--out", str(tmp_path)])  # takes the place of the first
+    arguments += ["--passes", passes, "--out", str(tmp_path)]
+    dask_scaling.main(arguments)
     with (tmp_path / "dask_bench.csv").open(newline="") as stream:
         blocks, dask = csv.DictReader(stream)
     assert (blocks["engine"], dask["engine"], dask["partitions"]) == ("blocks", "dask", "4")
     assert blocks["value"] == dask["value"]
-    assert "dask   file            2,000 rows    4 partitions" in capsys.readouterr().out
-    text = (tmp_path / "dask_bench.md").read_text()
-    assert "| 2,000 | dask | file | 4 | 1 |" in text
-    assert "| 1,000,000,000 | 64 |" in text
+    assert 0 <= float(dask["others"]) <= os.cpu_count()
+    assert f"dask   {passes:9}       2,000 rows    4 partitions" in capsys.readouterr().out
+    assert f"| {passes} | 2,000 | dask | 4 | 1 |" in (tmp_path / "dask_bench.md").read_text()
+
+
+def test_a_measurement_takes_the_place_of_an_earlier_one(tmp_path):
+    fields = {"engine": "dask", "passes": "soft", "source": "file", "rows": 8, "partitions": 2, "workers": 1}
+    numbers = (
+        "prepare",
+        "iteration",
+        "busiest",
+        "share",
+        "fit",
+        "value",
+        "client_mb",
+        "worker_mb",
+        "sent_kb",
+        "others",
+    )
+    for share in (0.5, 0.25):
+        found = dask_page.Figures(**fields, **dict.fromkeys(numbers, 1.0) | {"share": share})
+        dask_page.store([found], tmp_path)
+    with (tmp_path / "dask_bench.csv").open(newline="") as stream:
+        assert [line["share"] for line in csv.DictReader(stream)] == ["0.25"]
+
+
+def measurement(*, rows, partitions, workers, others=0.0):
+    """A made-up one of 10 ns a row, 5 ms an iteration and 2 ms a task."""
+    busiest, beside = 1e-8 * rows / workers, 5e-3 + 2e-3 * partitions
+    numbers = {"iteration": busiest + beside, "busiest": busiest, "share": beside / (busiest + beside)}
+    numbers |= {"rows": rows, "partitions": partitions, "workers": workers, "others": others}
+    return {"engine": "dask", "passes": "soft", **{name: str(value) for name, value in numbers.items()}}
+
+
+def test_the_model_finds_what_the_measurements_were_made_with():
+    lines = [measurement(rows=k * 10**6, partitions=k, workers=w) for k in (1, 8) for w in (1, 2)]
+    found = dask_page.Model.of(lines)
+    assert (found.per_row["soft"], found.fixed, found.per_task) == pytest.approx((1e-8, 5e-3, 2e-3))
+    told = dask_page.model(lines)
+    assert "| soft | 8,000,000 | 8 | 2 | 61.0 | 34% | 61.0 | 34% |" in told
+    assert "| soft | 1,000,000,000 | 1,000 | 64 | 2.16 | 93% | 1.1 |" in told
 
 
 def test_nothing_is_predicted_from_a_busy_machine():
-    busy = {"engine": "dask", "load": "9.0"}
-    assert "Nothing yet" in dask_scaling.model([busy])[-1]
+    lines = [measurement(rows=k * 10**6, partitions=k, workers=1, others=1.5) for k in (1, 8)]
+    assert "Nothing yet" in dask_page.model(lines)
 
 
-def test_rows_are_the_same_wherever_they_are_made(tmp_path):
-    rows = dask_scaling.Rows(n_rows=50, partition_rows=20)
+@pytest.mark.parametrize("passes", dask_scaling.PASSES)
+def test_rows_are_the_same_wherever_they_are_made(tmp_path, passes):
+    rows = dask_scaling.Rows(n_rows=50, partition_rows=20, passes=passes)
     pairs = zip(rows.pieces(), rows.written(tmp_path).pieces(), strict=True)
     for one, other in pairs:
         made, read = (piece.make(piece.place, *piece.given).block for piece in (one, other))
@@ -50,5 +89,5 @@ def test_many_rows_are_generated_on_the_workers(monkeypatch):
     monkeypatch.setattr(dask_scaling, "MOST_FILE_ROWS", 10)
     monkeypatch.setattr(dask_scaling, "of_dask", lambda rows, **how: seen.append((rows.folder, how["n_workers"])))
     monkeypatch.setattr(dask_scaling, "_said", lambda figures: figures)
-    dask_scaling.measured(20, 10, [1, 2], 3)
+    dask_scaling.measured(dask_scaling.Rows(n_rows=20, partition_rows=10), [1, 2], 3)
     assert seen == [(None, 1), (None, 2)]

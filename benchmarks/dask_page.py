@@ -1,0 +1,193 @@
+"""The page of the Dask benchmark: figures as they are stored, and what the cost model makes of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from experiments.comparison import OUT, markdown
+from experiments.menu_study import versions
+
+__all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
+
+NAME = "dask_bench"
+IDLE = 0.25  # cores that others may keep busy in a measurement that the model is fitted to
+SHARE = 0.15  # the goal
+BEYOND = ((10**9, 16), (10**9, 64), (10**10, 256))  # rows and workers that are predicted
+Line = Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One measurement; times in seconds."""
+
+    engine: str  # "dask" or "blocks"
+    passes: str  # "sorted", "every row" or "soft"
+    source: str  # "file" or "generated"
+    rows: int
+    partitions: int
+    workers: int
+    prepare: float  # rows read or made, checked and sorted, and the first two passes
+    iteration: float  # wall time, the median
+    busiest: float  # work of the busiest worker in an iteration
+    share: float  # of an iteration that is not the work of the busiest worker
+    fit: float
+    value: float
+    client_mb: float
+    worker_mb: float  # anonymous memory that the workers took, together
+    sent_kb: float  # of an iteration: arguments out, sums back
+    others: float  # cores that other programs kept busy in the meantime
+
+
+def store(found: Sequence[Figures], out: Path) -> None:
+    """Add figures to the stored ones, in place of those of the same case, and write the page."""
+    path = out / f"{NAME}.csv"
+    names = [field.name for field in fields(Figures)]
+    kept: dict[tuple[str, ...], Line] = {}
+    if path.exists():
+        with path.open(newline="") as stream:
+            kept = {_case(line): line for line in csv.DictReader(stream)}
+    for each in found:
+        line = {
+            name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in asdict(each).items()
+        }
+        kept[_case(line)] = line
+    order = ("sorted", "every row", "soft")
+    lines = sorted(kept.values(), key=lambda line: (order.index(line["passes"]), int(line["rows"]), *_case(line)))
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    (out / f"{NAME}.md").write_text(page(lines))
+
+
+def _case(line: Line) -> tuple[str, ...]:
+    """Return what tells measurements apart."""
+    return tuple(line[name] for name in ("passes", "engine", "source", "rows", "partitions", "workers"))
+
+
+def page(lines: Sequence[Line]) -> str:
+    """Return the page of stored figures."""
+    head = ["passes", "rows", "engine", "partitions", "workers", "prepare s", "iteration ms", "busiest worker ms"]
+    head += ["scheduler's share", "fit of 10 iterations s", "client MB", "workers MB", "sent kB", "others' cores"]
+    return f"""# The Dask engine: time of an iteration, the scheduler's share, the client's memory
+
+<!-- Made by `python -m benchmarks.dask_scaling --store` from {NAME}.csv; do not edit. -->
+
+10 classes, 3 basis functions, float32. *Passes*: *sorted* are those of hard clusters whose rows were sorted when the
+engine was made, so that a pass reads few of them; *every row* are those of hard clusters that were not; *soft* has
+basis functions that overlap. *blocks* is `BlockEngine` on the same mapped files, which are in the page cache; above
+2 * 10^7 rows there are no files, and rows are made on the workers. The scheduler's share is what an iteration takes
+beside the work of its busiest worker. *Client MB* is what its memory grew by, that of the scheduler, which runs in the
+same process, included. *Others' cores*: how many cores programs that have nothing to do with this kept busy.
+
+{markdown(head, [_cells(line) for line in lines])}
+
+{_goal(lines)}
+
+## What the model of docs/scaling.md says
+
+{model(lines)}
+
+Made with {versions("dask", "distributed")}.
+"""
+
+
+def _cells(line: Line) -> list[str]:
+    """Return a line of the table."""
+    dask = line["engine"] == "dask"
+    cells = [line["passes"], f"{int(line['rows']):,}", line["engine"], line["partitions"], line["workers"]]
+    cells += [f"{float(line['prepare']):.1f}", f"{1e3 * float(line['iteration']):.1f}"]
+    cells += [f"{1e3 * float(line['busiest']):.1f}", f"{float(line['share']):.0%}" if dask else ""]
+    cells += [f"{float(line['fit']):.1f}", f"{float(line['client_mb']):.0f}", f"{float(line['worker_mb']):.0f}"]
+    return [*cells, f"{float(line['sent_kb']):.0f}", f"{float(line['others']):.1f}"]
+
+
+def _goal(lines: Sequence[Line]) -> str:
+    """Say where the scheduler's share is as wanted, with 8 partitions of 10^6 rows."""
+    told = [
+        f"{line['passes']}, {line['workers']} worker(s): {float(line['share']):.0%}, "
+        f"{'reached' if float(line['share']) <= SHARE else 'NOT reached'}"
+        for line in lines
+        if line["engine"] == "dask" and line["rows"] == "8000000" and line["partitions"] == "8"
+    ]
+    if not told:
+        return ""
+    return f"""**Goal.** A share of at most {SHARE:.0%} with 8 partitions of 10^6 rows: {"; ".join(told)}. What the
+scheduler takes is much the same in all of them; what differs is how long a pass takes, and over sorted rows it is so
+short that there is little to have a share in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """An iteration takes ``c n / W + f + o K``: c seconds a row for each kind of pass, f always, o for each task."""
+
+    per_row: Mapping[str, float]
+    fixed: float
+    per_task: float
+
+    @classmethod
+    def of(cls, calm: Sequence[Line]) -> Model:
+        """Fit it: f and o to what iterations took beside work, c to the largest measurement of each kind."""
+        beside = np.array([float(line["iteration"]) - float(line["busiest"]) for line in calm])
+        tasks = np.array([[1.0, float(line["partitions"])] for line in calm])
+        scale = np.maximum(beside, 1e-3)  # errors count in proportion
+        (fixed, per_task), _ = nnls(tasks / scale[:, None], beside / scale)
+        largest = {line["passes"]: line for line in sorted(calm, key=lambda line: int(line["rows"]))}
+        per_row = {
+            kind: float(line["busiest"]) * int(line["workers"]) / int(line["rows"]) for kind, line in largest.items()
+        }
+        return cls(per_row=per_row, fixed=float(fixed), per_task=float(per_task))
+
+    def predicted(self, kind: str, *, rows: int, partitions: int, workers: int) -> tuple[float, float]:
+        """Return the seconds of an iteration and the scheduler's share of them."""
+        work, beside = self.per_row[kind] * rows / workers, self.fixed + self.per_task * partitions
+        return work + beside, beside / (work + beside)
+
+
+def model(lines: Sequence[Line]) -> str:
+    """Return what the measurements of an idle machine say of themselves, and of more rows."""
+    calm = [line for line in lines if line["engine"] == "dask" and float(line["others"]) <= IDLE]
+    if len({line["partitions"] for line in calm}) < 2:
+        return "Nothing yet: it takes measurements of two numbers of partitions on an idle machine."
+    found = Model.of(calm)
+    costs = ", ".join(f"{1e9 * value:.2f} ns ({kind})" for kind, value in found.per_row.items())
+    head = ["passes", "rows", "partitions", "workers", "model ms", "model share", "measured ms", "measured share"]
+    further = ["passes", "rows", "partitions", "workers", "iteration s", "scheduler's share", "30 iterations min"]
+    return f"""An iteration takes `c n / W + f + o K`. From the measurements with at most {IDLE:g} cores of others:
+f = {1e3 * found.fixed:.1f} ms, o = {1e3 * found.per_task:.2f} ms a task; c, from the largest measurement of each kind,
+is {costs} a row.
+
+{markdown(head, [_checked(found, line) for line in calm])}
+
+Beyond what was measured, predicted, partitions of 10^6 rows; larger partitions have less of a share:
+
+{markdown(further, [_beyond(found, kind, *case) for kind in found.per_row for case in BEYOND])}"""
+
+
+def _checked(found: Model, line: Line) -> list[str]:
+    """Return a measurement beside what the model says of it."""
+    size = {name: int(line[name]) for name in ("rows", "partitions", "workers")}
+    seconds, share = found.predicted(line["passes"], **size)
+    told = [f"{1e3 * seconds:.1f}", f"{share:.0%}", f"{1e3 * float(line['iteration']):.1f}"]
+    return [line["passes"], *(f"{number:,}" for number in size.values()), *told, f"{float(line['share']):.0%}"]
+
+
+def _beyond(found: Model, kind: str, rows: int, workers: int) -> list[str]:
+    """Return what the model says of a size that was not measured."""
+    parts = rows // 10**6
+    seconds, share = found.predicted(kind, rows=rows, partitions=parts, workers=workers)
+    return [
+        kind,
+        f"{rows:,}",
+        f"{parts:,}",
+        f"{workers:,}",
+        f"{seconds:.2f}",
+        f"{share:.0%}",
+        f"{30 * seconds / 60:.1f}",
+    ]

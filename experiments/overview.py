@@ -1,0 +1,140 @@
+"""The table of the README: the paper's tasks, one line each, made from the stored results.
+
+``python -m experiments.overview``. A task whose runs are not all stored has no line yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments import (
+    adience_shift_table,
+    adult_fairness_table,
+    adult_proxy_table,
+    cifar10_noise_table,
+    macro_f,
+    runner,
+)
+from experiments.adult_tables import ours_among
+from experiments.study import OUT, Experiment, Summary, markdown, summary
+
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- overview:begin -->", "<!-- overview:end -->"
+HEAD = ["task", "metric", "the model alone", "strongest rival", "the paper's method", "the paper says", "our default"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A line of the table: which methods of an experiment stand for what.
+
+    ``methods`` are those of the experiment that belong to the task, as they are called; ``ours`` says which of them
+    are no rivals.
+    """
+
+    experiment: Experiment
+    title: str
+    metric: str
+    base: str
+    paper: str
+    default: str
+    ours: Callable[[str], bool]
+    methods: Mapping[str, str]
+
+    def line(self, folder: Path) -> list[str] | None:
+        """Return the cells, or None where runs are missing."""
+        results = runner.stored(self.experiment, folder)
+        if not results.rows or results.missing:
+            return None
+        told = {name: summary(results.values(method)) for name, method in self.methods.items()}
+        rival = max((name for name in told if not self.ours(name)), key=lambda name: told[name].mean)
+        said, _ = self.experiment.paper[self.methods[self.paper]]
+        return [
+            f"[{self.title}](docs/results/{self.experiment.name}.md)",
+            self.metric,
+            with_interval(told[self.base]),
+            f"{with_interval(told[rival])} ({rival})",
+            with_interval(told[self.paper]),
+            f"{said:.3f}",
+            with_interval(told[self.default]),
+        ]
+
+
+def with_interval(told: Summary) -> str:
+    """Return the mean and half of its interval."""
+    return f"{told.mean:.3f} ± {told.high - told.mean:.3f}"
+
+
+def whole(experiment: Experiment, *, prefixes: tuple[str, ...], **named: str) -> Task:
+    """Return a task that is a whole experiment; methods with those prefixes are ours."""
+    methods = {method: method for method in experiment.methods}
+    ours = ours_among(methods, prefixes)
+    return Task(experiment=experiment, methods=methods, ours=ours.__contains__, **named)
+
+
+def section(which: macro_f.Section) -> Task:
+    """Return a data set of the table of macro F-measures."""
+    return Task(
+        experiment=macro_f.EXPERIMENT,
+        title=f"macro-F, {which.title}",
+        metric="mean F1 of the groups",
+        base=macro_f.BASE,
+        paper=macro_f.FWEG,
+        default=macro_f.DEFAULT,
+        ours=macro_f.OURS.__contains__,
+        methods={method: which.key(method) for method in which.methods if method != macro_f.BOOSTED},
+    )
+
+
+TASKS = (
+    whole(
+        cifar10_noise_table.EXPERIMENT,
+        prefixes=cifar10_noise_table.PREFIXES,
+        title="CIFAR-10, flipped labels",
+        metric="accuracy",
+        base="cross-entropy [train]",
+        paper=cifar10_noise_table.CHOSEN,
+        default=cifar10_noise_table.DEFAULT,
+    ),
+    whole(
+        adult_proxy_table.EXPERIMENT,
+        prefixes=adult_proxy_table.PREFIXES,
+        title="Adult, proxy labels",
+        metric="G-mean",
+        base="cross-entropy [train]",
+        paper=adult_proxy_table.UNKNOWN,
+        default=adult_proxy_table.DEFAULT,
+    ),
+    whole(
+        adience_shift_table.EXPERIMENT,
+        prefixes=adience_shift_table.PREFIXES,
+        title="Adience, shift of age",
+        metric="F-measure",
+        base="cross-entropy [train]",
+        paper=adience_shift_table.UNKNOWN,
+        default=adience_shift_table.DEFAULT,
+    ),
+    whole(
+        adult_fairness_table.EXPERIMENT,
+        prefixes=adult_fairness_table.PREFIXES,
+        title="Adult, gender hidden",
+        metric="G-mean of both genders",
+        base="cross-entropy [train]",
+        paper=adult_fairness_table.SEARCHED,
+        default=adult_fairness_table.AVERAGE,
+    ),
+    *(section(macro_f.SECTIONS[place]) for place in (0, 2, 3)),
+)
+
+
+def into_readme(text: str, folder: Path = OUT) -> str:
+    """Return the README with its table made anew."""
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    lines = [line for task in TASKS if (line := task.line(folder)) is not None]
+    return f"{before}{BEGIN}\n{markdown(HEAD, lines)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    README.write_text(into_readme(README.read_text()))
