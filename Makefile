@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep test-browser docs bench reproduce check format wheel-test clean
+.PHONY: help setup demo test test-deep test-browser docs picture bench reproduce check format wheel-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -29,13 +29,18 @@ test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
 	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
 
+test-browser: export OPENBLAS_NUM_THREADS := 1
+test-browser: export OMP_NUM_THREADS := 1
 test-browser: export POSTSHIFT_ARTEFACTS ?= build/browser
-test-browser: $(VENV)/.browser-ready ## open the report in Chromium (which must be installed); screenshots in build/
-	@"$(BIN)/python" -m pytest tests/browser
+test-browser: $(VENV)/.browser-ready $(VENV)/.docs-ready ## build the documentation; open it and the report in Chromium
+	@"$(BIN)/python" -m pytest tests/browser tests/docs/test_build.py
 
 docs: $(VENV)/.docs-ready ## build the documentation into docs/_build/html
 	@"$(BIN)/python" -m sphinx -b html -q -E -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+picture: $(VENV)/.browser-ready demo ## make docs/_static/report.png, the picture of the demo's report, with Chromium
+	@"$(BIN)/python" -m tests.browser.picture build/demo/run/report.html docs/_static/report.png
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ release = version = version_of("postshift")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 default_role = "code"
+smartquotes = False  # "auto" in the type of a parameter is code
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -30,7 +30,7 @@ myst_update_mathjax = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings tell the types, in words
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autosummary_generate = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -43,6 +43,7 @@ html_title = "postshift"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["postshift.css"]
+html_sidebars = {page: [] for page in ("start", "situations", "gallery")}  # they have no pages below them
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
@@ -60,17 +61,10 @@ html_theme_options = {
 _logger = logging.getLogger(__name__)
 
 
-def _plain(source: str) -> str:
-    r"""Return TeX in the form that docutils reads right: ``\frac{1}{2}`` for ``\frac12``, ``\bigl`` for ``\big``."""
-    source = source.replace(r"\operatorname*", r"\operatorname").replace(r"\dots", r"\ldots")
-    source = re.sub(r"\\([dt]?frac)\s*(\d)\s*(\d)", r"\\\1{\2}{\3}", source)
-    return re.sub(r"\\([bB]igg?)(?![a-zA-Z])", r"\\\1l", source)
-
-
 def _mathml(source: str, node: nodes.Node, *, block: bool) -> str:
     """Return a formula as MathML, which browsers draw by themselves; one that docutils cannot read is a warning."""
     try:
-        return str(tex2mathml(_plain(source), as_block=block))
+        return str(tex2mathml(source, as_block=block))
     except MathError as error:
         _logger.warning("formula %r: %s", source, error, location=node)
         return ""
@@ -94,18 +88,15 @@ def _skip(_app: Sphinx, _what: str, name: str, *_about: object) -> bool | None:
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
-def _shape(_app: Sphinx, what: str, _name: str, obj: Any, _options: object, lines: list[str]) -> None:
-    """Put a table of its public names on top of a module; ``n_iter_`` in the type of an attribute is not a link."""
+def _list_names(_app: Sphinx, what: str, _name: str, obj: Any, _options: object, lines: list[str]) -> None:
+    """Put a table of its public names on top of a module."""
     if what == "module" and hasattr(obj, "__all__"):
         lines += ["", ".. autosummary::", "   :nosignatures:", "", *(f"   {public}" for public in obj.__all__), ""]
-    for row, line in enumerate(lines):
-        if line.startswith(":vartype "):
-            lines[row] = re.sub(r"(?<=\w)_(?=[ ,)])", r"\_", line)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the renderer of formulas, and what is done to the reference."""
     app.connect("autodoc-skip-member", _skip)
-    app.connect("autodoc-process-docstring", _shape, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", _list_names)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

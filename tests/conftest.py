@@ -1,11 +1,20 @@
 """Settings of the whole suite: property tests draw the same examples every time, and never time out."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.docs.building import build
 
 settings.register_profile(
     "postshift", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("postshift")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The folder with the pages of the documentation, built once."""
+    return build(tmp_path_factory.mktemp("docs"))
 
 
 def pytest_terminal_summary(terminalreporter):

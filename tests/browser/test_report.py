@@ -1,44 +1,25 @@
-"""The report in a real browser: headless Chromium, driven by Playwright.
-
-Screenshots and a printed PDF go to the folder that POSTSHIFT_ARTEFACTS names, by default to pytest's own.
-"""
+"""The report in a real browser; screenshots and a printed PDF are left among the artefacts."""
 
 from __future__ import annotations
-
-import os
-import shutil
-from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
 from postshift.report import write_report
+from tests.browser.chromium import (
+    SCHEMES,
+    WIDTHS,
+    complaints_of,
+    is_dark,
+    overflow,
+    requests_of,
+    serious_violations,
+)
 from tests.report import cases
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium")]
+pytestmark = pytest.mark.slow
 
 REPORTS = {"digits": cases.digits_auto, "two-classes": cases.two_classes_facts}
-WIDTHS = {"phone": 360, "desktop": 1280}
-SCHEMES = ("light", "dark")
 TIP = "#tip:not([hidden])"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def artefacts(tmp_path_factory):
-    named = os.environ.get("POSTSHIFT_ARTEFACTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("artefacts")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.fixture(scope="module", params=REPORTS)
@@ -57,26 +38,16 @@ def opened(browser, report):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-
-        def answer(route):
-            requests.append(route.request.url)
-            if route.request.url == report.as_uri():
-                route.continue_()
-            else:
-                route.abort()
-
-        context.route("**/*", answer)
+        complaints.append(complaints_of(page))
+        requests.append(requests_of(context, allowed=lambda address: address == report.as_uri()))
         page.goto(report.as_uri(), wait_until=wait)
         return page
 
     yield visit
     for context in contexts:
         context.close()
-    assert complaints == []
-    assert set(requests) <= {report.as_uri()}
-    assert requests
+    assert [text for each in complaints for text in each] == []
+    assert {address for each in requests for address in each} == {report.as_uri()}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -84,22 +55,11 @@ def opened(browser, report):
 def test_nothing_overflows(opened, report, artefacts, width, scheme):
     page = opened(width=WIDTHS[width], color_scheme=scheme)
     page.screenshot(path=artefacts / f"{report.stem}-{width}-{scheme}.png", full_page=True)
-    assert_fits(page, WIDTHS[width])
+    assert overflow(page, WIDTHS[width]) == []
     for summary in page.locator("summary").all():
         summary.click()
-    assert_fits(page, WIDTHS[width])
-    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, back.strip("rgb()").split(","))) < 3 * 128) == (scheme == "dark")
-
-
-def assert_fits(page, width):
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    wide = page.evaluate(
-        """() => [...document.querySelectorAll("main *, header *")]
-            .filter(e => !e.closest(".scroll, pre, .hidden, .skip") && e.getBoundingClientRect().right > innerWidth + 1)
-            .map(e => e.outerHTML.slice(0, 120))"""
-    )
-    assert wide == []
+    assert overflow(page, WIDTHS[width]) == []
+    assert is_dark(page) == (scheme == "dark")
 
 
 def test_texts_of_charts_can_be_read_on_a_phone(opened):
@@ -247,17 +207,7 @@ def test_the_policy_holds(browser, report):
 
 @pytest.mark.parametrize(("width", "scheme"), [("desktop", "light"), ("phone", "dark")])
 def test_axe_finds_nothing_serious(opened, width, scheme):
-    pytest.importorskip("axe_core_python", reason="needs the package axe-core-python, which brings axe.min.js")
-    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
     page = opened(width=WIDTHS[width], color_scheme=scheme, bypass_csp=True)
     for summary in page.locator("summary").all():
         summary.click()
-    page.evaluate(axe)
-    found = page.evaluate("() => axe.run()")
-    assert len(found["passes"]) > 20
-    bad = [
-        (rule["id"], rule["impact"], [node["html"][:200] for node in rule["nodes"][:3]])
-        for rule in found["violations"]
-        if rule["impact"] in ("serious", "critical")
-    ]
-    assert bad == []
+    assert serious_violations(page) == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
@@ -14,9 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-for package in ("sphinx", "myst_parser", "pydata_sphinx_theme"):
-    pytest.importorskip(package, reason=f"{package} is not installed: pip install 'postshift[docs]'")
+from tests.docs.building import ROOT, pages_of
 
 pytestmark = pytest.mark.slow
 
@@ -57,20 +53,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Build the pages once; the folder with them."""
-    folder = tmp_path_factory.mktemp("docs")
-    options = ["-b", "html", "-q", "-E", "-W", "--keep-going", "-d", str(folder / "trees")]
-    command = [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(folder / "html")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "html"
-
-
-@pytest.fixture(scope="module")
 def pages(built):
-    found = [Page(path) for path in sorted(built.rglob("*.html")) if "_static" not in path.relative_to(built).parts]
-    return {page.path: page for page in found}
+    return {path: Page(path) for path in pages_of(built)}
 
 
 def test_every_source_page_is_built(built):
@@ -128,6 +112,16 @@ def test_formulas_are_mathml(pages, built):
     text = pages[built / "index.html"].text
     assert "<math" in text
     assert "mathjax" not in text.lower()
+    starred = '<mi mathvariant="normal">*</mi>'  # what docutils makes of \operatorname*
+    assert [page.path.name for page in pages.values() if starred in page.text] == []
+
+
+def test_no_sidebar_is_empty(pages, built):
+    found = {
+        path: re.findall(r'<nav class="bd-docs-nav.*?</nav>', page.text, re.DOTALL) for path, page in pages.items()
+    }
+    assert "bases.html" in found[built / "guide" / "metrics.html"][0]
+    assert [path.name for path, sidebars in found.items() if any("<a " not in each for each in sidebars)] == []
 
 
 def test_nothing_tells_of_this_machine(pages):

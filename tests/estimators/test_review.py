@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from postshift import PostShiftClassifier, PostShifter
 from postshift.basis import RBFBasis
-from postshift.exceptions import BasisError, MetricError, SettingError
+from postshift.exceptions import BasisError, LabelError, MetricError, SettingError
 from postshift.metrics import WorstGroup, from_confusion, from_predictions
 
 SIMPLE = {"method": "smoothed plug-in"}
@@ -293,5 +293,5 @@ def test_settings_of_the_wrong_kind():
     with pytest.raises(MetricError, match="raised IndexError"):
         PostShiftClassifier(LogisticRegression(), metric=from_confusion(lambda c: c[5, 5]), **SIMPLE).fit(X, y)
     groups = np.array([None, "a"], dtype=object)[np.arange(400) % 2]
-    with pytest.raises(SettingError, match="groups must be of one kind"):
+    with pytest.raises(LabelError, match="groups is missing in 200 of 400 rows"):
         PostShiftClassifier(LogisticRegression(), metric="worst_group_accuracy").fit(X, y, groups=groups)

@@ -105,7 +105,7 @@ def test_digits_and_what_training_calls_them():
     said = " ".join(map(plain, words.weight_sentences(cases.digits_auto())))
     for digit, name in ((2, 0), (4, 7), (9, 1)):
         assert f"{digit} is up-weighted" in said
-        assert f"training labels seem to call many of them {name}" in said
+        assert f"as where training labels call many of them {name}" in said
         assert f"{name} is down-weighted" in said
     assert "3 and 5 look swapped in many training labels" in said
     assert "it is 10 % of the validation rows and" in said
@@ -170,7 +170,7 @@ def test_what_it_takes_to_say_that_labels_are_wrong():
     weights = (3.0, 0.9, 1.0)
     said = words.weight_sentences(of_classes(3, [belief()], weights=weights))
     plain_fact = "A is up-weighted (×3.0): rows of A get 0.50 for B from the model, 0.40 for A."
-    assert said == (f"{plain_fact[:-1]}: training labels seem to call many of them B.",)
+    assert said == (f"{plain_fact[:-1]}, as where training labels call many of them B.",)
     as_much_back = of_classes(3, [belief(back=0.3)], weights=weights)
     assert words.weight_sentences(as_much_back) == (plain_fact,)
     same_shares = of_classes(3, [belief()], weights=weights, training=(0.34, 0.33, 0.33))

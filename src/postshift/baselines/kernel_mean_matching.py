@@ -40,7 +40,7 @@ class KernelMeanMatching(Reweighted):
 
     The weights solve the quadratic program
 
-    .. math:: \min_b \; \tfrac12 b^\top K b - \kappa^\top b \quad \text{with} \quad 0 \le b \le B, \;
+    .. math:: \min_b \; \tfrac{1}{2} b^\top K b - \kappa^\top b \quad \text{with} \quad 0 \le b \le B, \;
               |\mathrm{mean}(b) - 1| \le \epsilon,
 
     which brings the weighted mean of the training rows near that of the validation rows in the feature space of a

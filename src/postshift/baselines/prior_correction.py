@@ -47,9 +47,9 @@ class PriorCorrection(Baseline):
         Shares of the classes among the training labels.
     priors_ : array of shape (m,)
         The new priors.
-    log_likelihood_ : array of shape (n_iter_ + 1,)
-        Mean log likelihood of the validation rows, relative to the training priors (0, then after each iteration); it
-        never falls. Only with ``on="X_val"``.
+    log_likelihood_ : array
+        Mean log likelihood of the validation rows, relative to the training priors (0, then after each iteration, so
+        ``n_iter_ + 1`` values); it never falls. Only with ``on="X_val"``.
     n_iter_ : int
         Iterations; 0 where labels are counted.
     estimator_ : classifier

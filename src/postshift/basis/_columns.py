@@ -102,6 +102,7 @@ def number_table(X: Any, *, owner: Any) -> Any:
     if places := text_columns(X):
         names = ", ".join(repr(names_of(X)[place]) for place in places)
         raise BasisError(
-            f"{type(owner).__name__} takes numbers, and {names} hold none: leave these columns out, or encode them"
+            f"{type(owner).__name__} takes numbers, and {names} hold none: name other columns "
+            "(KMeansBasis(columns=[...])), or encode them"
         )
     return check_array(X, accept_sparse="csr", dtype=np.float64, estimator=owner, input_name="X")

@@ -102,7 +102,7 @@ class KMeansBasis(Basis):
 class RBFBasis(Basis):
     r"""One basis function per group of points: the mean nearness of a row to them, as in the paper's experiments.
 
-    .. math:: \phi_g(x) = \frac{1}{n_g} \sum_{c \in g} \mathrm{clip}\big(\exp(-\|x - c\|^2 / (2 \, width^2))\big)
+    .. math:: \phi_g(x) = \frac{1}{n_g} \sum_{c \in g} \mathrm{clip}\bigl(\exp(-\|x - c\|^2 / (2 \, width^2))\bigr)
 
     The points are the rows given to ``fit``, which are meant to be *validation* rows (``fitted_on`` is ``"val"``),
     grouped by their class. Eq. (7) of the paper misses the square. The complement is always the last function: a row

@@ -42,6 +42,8 @@ def guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, 
     """Return a metric's array, with anything it raises or gets wrong mapped to MetricError."""
     try:
         found = np.asarray(call(), dtype=np.float64)
+    except MetricError:
+        raise
     except Exception as error:
         raise MetricError(f"the {what} of metric {metric.name!r} raised {type(error).__name__}: {error}") from error
     if found.shape != shape or not np.isfinite(found).all():

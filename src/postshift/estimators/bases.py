@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from postshift._validation import FloatArray, IntArray
 from postshift.basis import named_bases
 from postshift.exceptions import BasisError, PostshiftWarning
 
 _ASKED_FOR_BY_NOBODY = (None, "auto")
+MANY_FUNCTIONS, FEWEST_ROWS = 20, 10  # more functions than that need so many rows each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +77,8 @@ def _fitted(basis: Any, rows: Rows | None, name: str, *, asked_for: bool) -> Any
         {} if rows.weights is None or not has_fit_parameter(basis, "sample_weight") else {"sample_weight": rows.weights}
     )
     try:
-        return clone(basis).fit(rows.X, rows.y, **weights)
+        found = clone(basis).fit(rows.X, rows.y, **weights)
+        _check_width(found, name, _num_samples(rows.X))
     except (TypeError, ValueError) as error:
         if asked_for:
             raise
@@ -84,3 +86,15 @@ def _fitted(basis: Any, rows: Rows | None, name: str, *, asked_for: bool) -> Any
             f"no basis is used: {name!r} cannot be fitted to these rows ({error})", PostshiftWarning, stacklevel=6
         )
         return None
+    return found
+
+
+def _check_width(basis: Any, name: str, n_rows: int) -> None:
+    """Refuse many functions of few rows: a column of numbers that was not meant as groups."""
+    n_bases = len(basis.get_feature_names_out())
+    if n_bases > MANY_FUNCTIONS and n_rows < FEWEST_ROWS * n_bases:
+        raise BasisError(
+            f"basis {name!r} has {n_bases} functions for {n_rows} rows, {n_rows / n_bases:.1f} rows each, too few to "
+            "learn from: put numbers into bins, or name the values that get a weight of their own "
+            "(GroupBasis(values=[...]))"
+        )

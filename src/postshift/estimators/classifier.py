@@ -16,16 +16,25 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import (
     _check_method_params,
     check_is_fitted,
-    column_or_1d,
     indexable,
     validate_data,
 )
 
 from postshift._validation import FloatArray, IntArray
+from postshift.basis import named_bases
 from postshift.estimators.bases import Rows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
-from postshift.estimators.model import Split, eta_of, fitted_clone, is_frozen, make_splits, out_of_fold_eta, positions
+from postshift.estimators.model import (
+    Split,
+    eta_of,
+    fitted_clone,
+    is_frozen,
+    make_splits,
+    one_a_row,
+    out_of_fold_eta,
+    positions,
+)
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
@@ -193,6 +202,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             Itself.
         """
         self._begin()
+        named_bases(self.basis)  # one that there is not is told before the model is fitted
         with recorded() as caught, ExitStack() as stack:
             X_val, y_val = in_memory(X_val, name="X_val"), in_memory(y_val, name="y_val")
             sample_weight_val = in_memory(sample_weight_val, name="sample_weight_val")
@@ -242,8 +252,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         X, y, weights = indexable(X, y, weights)
         validate_data(self, X, skip_check_array=True)
+        y = one_a_row(y, name="y")
         _check_target(y)
-        y = column_or_1d(y, warn=True)
         if is_frozen(self.estimator):
             check_is_fitted(self.estimator, msg="a frozen estimator must be fitted: fit the model before freezing it")
         self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
@@ -261,7 +271,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         validate_data(self, X, reset=False, skip_check_array=True)
         if y is None:
             return Rows(X=X, weights=weights)
-        y = column_or_1d(y, warn=True)
+        y = one_a_row(y, name="y_val")
         return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
 
     def _gathered(self, train: Rows, val: Rows | None, given: Routed, progress: Progress) -> _Gathered:
@@ -366,7 +376,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             in_memory(y, name="y"),
             in_memory(sample_weight, name="sample_weight"),
         )
-        codes = positions(column_or_1d(y), np.asarray(self.classes_), name="y")
+        codes = positions(one_a_row(y, name="y"), np.asarray(self.classes_), name="y")
         table = self._table(X, labels=codes, weights=sample_weight)
         metadata = routed_to_score(self, params)
         known_groups(self.metric, metadata)

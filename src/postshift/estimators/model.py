@@ -13,13 +13,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_count, check_eta, check_in_range
 from postshift.exceptions import InputError, LabelError, SettingError
 
 Split = tuple[IntArray, IntArray]
 N_FOLDS = 5
+DROP_ROWS = "drop these rows, or fit to rows of them too"
 
 
 def is_frozen(estimator: Any) -> bool:
@@ -46,7 +47,28 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
     return table
 
 
-def positions(labels: Any, classes: Any, *, name: str, what: str = "classes of the model") -> IntArray:
+def one_a_row(values: Any, *, name: str) -> Any:
+    """Return values as an array (n,), none of them missing."""
+    try:
+        found = column_or_1d(values, warn=True)
+    except ValueError as error:
+        shape = np.shape(values)
+        if len(shape) == 1:
+            raise
+        remedy = ": of one-hot rows give numpy.argmax(..., axis=1), several labels a row are out of scope"
+        remedy = remedy if len(shape) == 2 else ""
+        raise LabelError(f"{name} must have one value a row. Got an array of shape {shape} instead{remedy}") from error
+    if found.dtype.kind in "Of":
+        missing = np.flatnonzero([value is None or value != value for value in found])  # noqa: PLR0124 -- NaN is not
+        if len(missing):
+            rows = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise LabelError(f"{name} is missing in {len(missing)} of {len(found)} rows (rows {rows}): drop these rows")
+    return found
+
+
+def positions(
+    labels: Any, classes: Any, *, name: str, what: str = "classes of the model", remedy: str = DROP_ROWS
+) -> IntArray:
     """Return the position among ``classes`` of every label; one that is not there is an error."""
     values, order = np.asarray(labels), np.argsort(classes, kind="stable")
     if _are_positions(values, classes):
@@ -60,7 +82,7 @@ def positions(labels: Any, classes: Any, *, name: str, what: str = "classes of t
     if strange.any():
         raise LabelError(
             f"{name} has {int(strange.sum())} values that are none of the {len(classes)} {what} "
-            f"({_few(classes)}), e.g. {values[strange][0]!r}: drop these rows, or fit to rows of them too"
+            f"({_few(classes)}), e.g. {values[strange][:1].tolist()[0]!r}: {remedy}"
         )
     return np.asarray(codes, dtype=np.intp)
 

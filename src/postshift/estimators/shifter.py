@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from postshift._validation import as_table
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
-from postshift.estimators.model import positions
+from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
@@ -203,7 +203,9 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         """Return a table of user input, the errors naming the argument."""
         codes = None
         if labels is not None:
-            codes = positions(column_or_1d(labels), self.classes_, name=f"y_{name}")
+            remedy = {} if self.classes is not None else {"remedy": "give classes=[...], a label for each column"}
+            codes = positions(one_a_row(labels, name=f"y_{name}"), self.classes_, name=f"y_{name}", **remedy)
+        _check_order(eta, self.classes_, name=f"eta_{name}")
         n_columns = as_table(eta, name=f"eta_{name}").shape[1]
         if n_columns != len(self.classes_):
             raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {n_columns} instead")
@@ -241,6 +243,16 @@ def _named_phi(phi: Any) -> dict[str, Any]:
     if phi is None:
         return {}
     return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
+
+
+def _check_order(eta: Any, classes: Any, *, name: str) -> None:
+    """Refuse a frame whose columns are called as the classes, but stand in another order."""
+    columns, wanted = [str(column) for column in getattr(eta, "columns", ())], [str(label) for label in classes]
+    if columns != wanted and sorted(columns) == sorted(wanted):
+        raise ShapeError(
+            f"{name} must have its columns in the order of the classes, {wanted}. Got {columns} instead: reorder them, "
+            "or give classes in their order"
+        )
 
 
 def _check_classes(classes: Any, n_classes: int) -> Any:

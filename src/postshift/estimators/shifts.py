@@ -15,14 +15,16 @@ from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
-from postshift.estimators.task import Goal, make_task
-from postshift.exceptions import SettingError, SmallValidationWarning
+from postshift.estimators.task import Goal, check_method, make_task
+from postshift.exceptions import LabelError, PostshiftWarning, SmallValidationWarning
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.table import Table
 
 FEW_ROWS = 300
+LIFTED = 1 + 1e-6  # what a label that was voted for has over the others
+SURE = 1 - 1e-9  # probability from which there is nothing to shift
 
 
 class Shifts:
@@ -57,8 +59,7 @@ class Shifts:
     def _begin(self) -> None:
         """Forget an earlier fit: one that fails must not leave its rule behind."""
         self.__dict__.pop("rule_", None)
-        if not isinstance(self.method, str):
-            raise SettingError(f"method must be the name of one. Got {self.method!r} instead")
+        check_method(self.method)
         if self.budget is not None:
             check_count(self.budget, name="budget", low=1)
 
@@ -74,6 +75,7 @@ class Shifts:
         caught: list[str],
     ) -> None:
         """Fit the rule and set the attributes that tell of it."""
+        _check_validation(val, self.classes_)
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
         with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
@@ -93,9 +95,28 @@ class Shifts:
         )
 
 
+def _check_validation(val: Table, classes: Any) -> None:
+    """Refuse labels of one class only, and warn of probabilities that leave nothing to shift."""
+    if val.labels is not None and val.n_rows > 1 and (val.labels == val.labels[0]).all():
+        raise LabelError(
+            f"all {val.n_rows} validation rows are of class {classes[val.labels[:1]].tolist()[0]!r}, which says "
+            "nothing of the others: give rows of them too"
+        )
+    if (val.eta.max(axis=1) >= SURE).all():
+        warnings.warn(
+            f"all probabilities of the {val.n_rows} validation rows are 0 or 1, so there is nothing to shift: give "
+            "predict_proba of the model, not its labels",
+            PostshiftWarning,
+            stacklevel=3 + WRAPPED,
+        )
+
+
 def effective_weights(rule: AveragedRule, table: Table) -> FloatArray:
     """Return W (n, m) with mean 1 in each row such that ``argmax W max(eta, 1e-6)`` is the rule's label."""
-    raised = rule.scores(table) / np.maximum(table.eta, FLOOR)
+    raised, labels = rule.graded(table), rule.labels(table)
+    voted = np.flatnonzero(np.argmax(raised, axis=1) != labels)  # by members who raise the class less, but are more
+    raised[voted, labels[voted]] = LIFTED * raised[voted].max(axis=1)
+    raised /= np.maximum(table.eta, FLOOR)
     return np.asarray(raised / raised.mean(axis=1, keepdims=True))
 
 

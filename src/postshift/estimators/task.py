@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
 from postshift._validation import FloatArray, IntArray, unknown
 from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Driver, converse
-from postshift.estimators.model import positions
+from postshift.estimators.model import one_a_row, positions
 from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
 from postshift.metrics import (
     CellMetric,
@@ -28,7 +27,7 @@ from postshift.rules.conversation import Interview, without_questions
 from postshift.rules.menu import menu, rule_named, rule_names
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
-from postshift.rules.table import Table
+from postshift.rules.table import CONSTANT, Table
 
 Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
@@ -82,12 +81,21 @@ class Task:
         if method in _AUTOMATIC:
             how: Any = _AUTOMATIC[method]
             return Choice(how=how, query_folds=folds, budget=budget, random_state=seed)
-        known = rule_names(self.problem)
-        if method not in known:
-            raise SettingError(unknown(method, [*_AUTOMATIC, *known], what="method"))
+        check_method(method, bases=list(self.problem.val.bases))
         rule = rule_named(method, self.problem)
         entries = (Base(),) if rule == Base() else (Base(), rule)
         return Choice(how="only", entries=entries, query_folds=0, budget=budget, random_state=seed)
+
+
+def check_method(method: Any, *, bases: Sequence[str] | None = None) -> None:
+    """Refuse a method that there is not; without the names of the bases, one that there is not whatever they are."""
+    if not isinstance(method, str):
+        raise SettingError(f"method must be the name of one. Got {method!r} instead")
+    of_any = bases is None and method.endswith("]")
+    name = f"{method.partition(' [')[0]} [{CONSTANT}]" if of_any else method
+    known = [*_AUTOMATIC, *rule_names(bases or [CONSTANT])]
+    if name not in known:
+        raise SettingError(unknown(method, known, what="method"))
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
@@ -100,7 +108,7 @@ def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
             raise SettingError(f"metric {metric!r} does not read {name!r}: {found}{hint}")
     if GROUPS not in metadata:
         return None
-    values = column_or_1d(metadata[GROUPS])
+    values = one_a_row(metadata[GROUPS], name=GROUPS)
     try:
         return np.unique(values)
     except TypeError as error:
@@ -184,5 +192,7 @@ def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]
     if not hasattr(goal, "n_categories"):
         return None
     if GROUPS not in metadata or groups is None:
-        raise SettingError(f"metric {goal.name!r} is over groups: pass groups=..., one value for each validation row")
-    return positions(column_or_1d(metadata[GROUPS]), groups, name=GROUPS, what="groups of the fit")
+        raise SettingError(
+            f"metric {goal.name!r} is over groups: pass groups=..., one value for each row it is told of"
+        )
+    return positions(one_a_row(metadata[GROUPS], name=GROUPS), groups, name=GROUPS, what="groups of the fit")

@@ -82,7 +82,7 @@ def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:
         return CellMetric(metric, classes) if metric.takes_weights and not metric.metadata else metric
     n_categories = int(getattr(metric, "n_categories", len(classes)))
     if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
-        remedy = "pass groups" if n_groups is None else f"there are {n_groups} groups"
+        remedy = "pass groups=..., one value a row" if n_groups is None else f"there are {n_groups} groups"
         raise SettingError(
             f"metric {metric.name!r} is of {n_categories} (group, class) pairs, with {len(classes)} classes: {remedy}"
         )
@@ -93,8 +93,8 @@ def _from_callable(function: Any) -> LabelFunction:
     """Return a function of two arguments as one of labels; anything else is refused."""
     if not callable(function):
         raise MetricError(
-            "metric must be a name (see metric_catalogue), a metric of the confusion matrix, a scorer or a function. "
-            f"Got {function!r} instead"
+            "metric must be a name (see metric_catalogue), a metric of the confusion matrix (a cost matrix goes into "
+            f"ExpectedCost), a scorer or a function. Got {function!r} instead"
         )
     name = called(function)
     required = required_positionals(parameters_of(function))

@@ -207,7 +207,7 @@ def _from_beliefs(facts: Facts, k: int, *, up: bool) -> str:
             own, other = facts.name(k), facts.name(belief.other)
             said = f"rows of {own} get {belief.to_other:.2f} for {other} from the model, {belief.own:.2f} for {own}"
             return (
-                f"{said}: training labels seem to call many of them {other}" if is_mislabelled(facts, belief) else said
+                f"{said}, as where training labels call many of them {other}" if is_mislabelled(facts, belief) else said
             )
     return ""
 

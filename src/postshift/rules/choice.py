@@ -10,6 +10,7 @@ each candidate is scored once, and must beat the base by more than the noise of 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -18,7 +19,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
-from postshift.exceptions import BudgetError, SettingError
+from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.conversation import Fit, without_questions
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.influence import Influence
@@ -44,6 +45,7 @@ Progress = Callable[[str, int], None]  # told the name of what comes next, and o
 AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
 VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
 NORMAL_95 = 1.96
+FAR_ABOVE = 10  # answers of so many times the scale are of another one
 _NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -89,6 +91,11 @@ class AveragedRule:
         """Return the averaged scores (n, m), or the votes."""
         parts = (self._part(rule, table) for rule in self.rules)
         return np.asarray(sum(w * part for w, part in zip(self.weights, parts, strict=True)))
+
+    def graded(self, table: Table) -> FloatArray:
+        """Return by how much each class is raised, in shares of a row (n, m), also where labels are voted."""
+        parts = zip(self.weights, self.rules, strict=True)
+        return np.asarray(sum(weight * rule.graded(table) for weight, rule in parts))
 
     def _part(self, rule: FittedRule, table: Table) -> FloatArray:
         """Return what a rule gives to the average; one that is alone gives its scores."""
@@ -197,7 +204,7 @@ class Choice:
             noise=noise,
             paired_noise=paired,
             fallback=fallback,
-            reason=_reason(entries, values, kept, score, fallback=fallback, noise=paired),
+            reason=_reason(entries, values, kept, score, fallback=fallback, noise=paired, asked=self.how == "only"),
             intervals=intervals_of(scored[0].problem, made, base, kept=not fallback, seed=self.random_state),
             notes=_notes(rule.rules),
         )
@@ -271,9 +278,10 @@ class Choice:
                 fallback=fallback,
                 noise=float(noise[rival]),
                 queries=True,
+                asked=self.how == "only",
             ),
             intervals=Intervals(gain=_around(float(values[rival] - values[0]), float(noise[rival]))),
-            notes=_notes((rules[best],)),
+            notes=_notes((rules[best],)) + _doubts(values, labels, None if self.query_folds else problem.scale),
         )
         held_out = HeldOut(
             rows=np.arange(problem.val.n_rows),
@@ -347,6 +355,27 @@ def _notes(rules: tuple[FittedRule, ...]) -> tuple[str, ...]:
     return tuple(f"{rule.name}: {rule.note}" for rule in rules if getattr(rule, "note", ""))
 
 
+def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
+    """Return what makes answers doubtful: none depends on what was predicted, or all are of another scale.
+
+    Where folds decide, the scale does not matter, and is None.
+    """
+    found = []
+    if len(values) > 1 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
+        found.append(
+            f"all {len(values)} rules were told the same value, {values[0]:.3f}, though their labels differ: does "
+            "whoever answers read these labels? Where classes have names, give them (classes=...)"
+        )
+    if scale is not None and np.abs(values).max() > FAR_ABOVE * scale:
+        found.append(
+            f"answers are up to {np.abs(values).max():.6g}, and noise is judged for a metric whose range is about "
+            f"{scale:g}: say what its range is (scale=...)"
+        )
+    for text in found:
+        warnings.warn(text, PostshiftWarning, stacklevel=2)
+    return tuple(found)
+
+
 def _lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -> tuple[Entry, ...]:
     """Return the record's lines."""
     return tuple(
@@ -364,16 +393,21 @@ def _reason(
     fallback: bool,
     noise: float,
     queries: bool = False,
+    asked: bool = False,
 ) -> str:
     """Say in a sentence why the result is what it is."""
     top = entries[int(np.argmax(weights))].name
+    against = f"{score:.3f} against the base's {values[0]:.3f}, the noise is {noise:.3f}"
     if len(entries) == 1:
         return f"{top!r} was asked for: {values[0]:.3f}, the noise is {noise:.3f}"
+    if asked:
+        return f"{top!r} was asked for{' and is worse' if score < values[0] else ''}: {against}"
     if fallback or weights[0] == 1:
         what = "the best of the others" if queries else "what was made of the menu, on rows not used for its fit,"
         return (
             f"the base is kept: {what} does not beat its {values[0]:.3f} by more than noise "
             f"(it has {score:.3f}; the noise is {noise:.3f})"
         )
-    share = "alone" if weights.max() > 1 - _NEGLIGIBLE else f"with weight {weights.max():.2f}"
-    return f"{top!r} leads {share}: {score:.3f} against the base's {values[0]:.3f}, the noise is {noise:.3f}"
+    if weights.max() > 1 - _NEGLIGIBLE:
+        return f"{top!r} leads alone: {against}"
+    return f"the average has {against}; {top!r} leads in it with weight {weights.max():.2f}"

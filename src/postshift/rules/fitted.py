@@ -31,6 +31,7 @@ LABELLING_QUESTIONS = 4  # what with_best_labels asks at the most
 _BLOCK_CELLS = (
     1 << 16
 )  # of a table of scores, 512 KB: much larger ones are asked of the system and given back every time
+SHOWN = 1e-3  # a lead of the randomised classifier that three digits show
 LABELLING_ROWS = 20_000  # so many rows, where their labels are at hand, tell the ways to labels apart
 
 
@@ -79,13 +80,16 @@ class FittedRule:
         """Return scores (n, m) whose rows sum to 1, comparable between rules."""
         eta, phi = self._read(table)
         if self._weighs_odds:
-            raised = self.mixture.members[0].scores(eta, phi)
-            sums = raised.sum(axis=1, keepdims=True)
-            even = np.full_like(raised, 1 / raised.shape[1])
-            return np.asarray(np.divide(raised, sums, out=even, where=sums > 0))
+            return _in_shares(self.mixture.members[0].scores(eta, phi))
         if self.labelling == "scores":
             return np.asarray(softmax(self.averaged(eta, phi), axis=1))
         return mixture_table(self.mixture, eta, phi)
+
+    def graded(self, table: Table) -> FloatArray:
+        """Return how much the plug-ins raise each class, in shares of a row (n, m): votes would tell who wins only."""
+        eta, phi = self._read(table)
+        members = zip(self.mixture.members, self.mixture.shares, strict=True)
+        return np.asarray(sum(share * _in_shares(np.maximum(member.scores(eta, phi), 0)) for member, share in members))
 
     @property
     def _weighs_odds(self) -> bool:
@@ -113,6 +117,12 @@ class FittedRule:
             before = merged.get(name)
             merged[name] = replace(member, alpha=alpha if before is None else before.alpha + alpha)
         return np.asarray(sum(member.scores(eta, phi) for member in merged.values()))
+
+
+def _in_shares(raised: FloatArray) -> FloatArray:
+    """Return rows that sum to 1, even ones where there is nothing to share."""
+    sums = raised.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(raised, sums, out=np.full_like(raised, 1 / raised.shape[1]), where=sums > 0))
 
 
 def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedRule:
@@ -144,9 +154,13 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     if problem.kind == "hard":
         return options[best]
     (mixed,) = yield from problem.values([members.distribution])
-    if mixed - values[best] <= problem.scale * paired_noise(labels[best], drawn=members.distribution):
+    noise = problem.scale * max(SHOWN, paired_noise(labels[best], drawn=members.distribution))
+    if mixed - values[best] <= noise:
         return options[best]
-    note = f"only the randomised classifier reaches {mixed:.3f} (labels: {values[best]:.3f}): draw from `distribution`"
+    note = (
+        f"only the randomised classifier reaches {mixed:.3f} (labels: {values[best]:.3f}): draw labels from its "
+        "distribution (predict_distribution)"
+    )
     return replace(options[best], note=note)
 
 

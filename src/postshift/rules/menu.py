@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from postshift._validation import unknown
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
@@ -45,27 +47,29 @@ def rule_named(name: str, problem: Problem) -> Rule:
 
     ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these methods over the user's basis, the last one.
     """
-    known = _named(problem)
+    known = _named(list(problem.val.bases))
     if name not in known:
         raise SettingError(unknown(name, known, what="rule"))
     if not known[name].usable(problem):
         raise SettingError(
-            f"rule {name!r} needs more than there is here ({_offered(problem)}): give it, or choose another rule"
+            f"rule {name!r} needs more than there is here ({_offered(problem)}): give validation labels, and a metric "
+            "of the confusion matrix (a name, from_confusion, or a function that takes sample_weight); or choose "
+            "another rule, or all that can be had ('auto')"
         )
     return known[name]
 
 
-def rule_names(problem: Problem) -> list[str]:
-    """Return the names that :func:`rule_named` knows."""
-    return sorted(_named(problem))
+def rule_names(bases: Sequence[str]) -> list[str]:
+    """Return the names that :func:`rule_named` knows where the bases are called so."""
+    return sorted(_named(bases))
 
 
-def _named(problem: Problem) -> dict[str, Rule]:
-    """Return every rule under its names."""
-    main = _main_basis(problem)
+def _named(bases: Sequence[str]) -> dict[str, Rule]:
+    """Return every rule under its names; the last basis is the user's."""
+    main = bases[-1]
     rules: list[Rule] = [Base(), InversePrior(), SmoothedPlugin(), ExpectedUtility(), PluginSearch()]
     rules += [Stacked(rule) for rule in rules if rule.name != "inverse prior"]
-    for basis in problem.val.bases:
+    for basis in bases:
         rules += [Influence(basis), Stacked(Influence(basis)), Paper(basis), Paper(basis, max_iter=1)]
     short: dict[str, Rule] = {
         "paper": Paper(main),
