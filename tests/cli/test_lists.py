@@ -102,6 +102,8 @@ def test_doctor_fails_where_a_required_package_is_broken(tmp_path):
         ("typer", ["--help"], "cli"),
         ("rich", ["--help"], "cli"),
         ("skops", ["fit", "--val", "v.csv", "--label", "y", "--metric", "f1", "--out", "r"], "cli"),
+        ("dask", ["fit", "--val", "v.csv", "--metric", "f1", "--scheduler", "tcp://a:1", "--out", "r"], "dask"),
+        ("distributed", ["fit", "--val", "v.csv", "--metric", "f1", "--scheduler", "local", "--out", "r"], "dask"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(missing, arguments, extra, tmp_path):

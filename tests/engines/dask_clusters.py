@@ -57,6 +57,7 @@ def local_cluster(n_workers=2):
 
 _SCHEDULER = """
 import asyncio, sys
+import postshift.engines.dask  # what it is sent needs that; on a busy machine it takes long
 from distributed import Scheduler
 
 async def main():
@@ -69,6 +70,7 @@ asyncio.run(main())
 
 _WORKER = """
 import asyncio, sys
+import postshift.engines.dask  # what it is sent needs that; on a busy machine it takes long
 from distributed import Worker
 
 async def main():

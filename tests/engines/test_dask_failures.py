@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from contextlib import ExitStack
@@ -40,10 +41,9 @@ def client():
         yield client
 
 
-def kill_a_worker(client):
-    """End one worker process as a machine would that loses its power."""
-    pid = min(client.run(os.getpid).values())
-    os.kill(pid, signal.SIGKILL)
+def a_worker(client):
+    """The process of a worker, to be ended as a machine would that loses its power."""
+    return min(client.run(os.getpid).values())
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client):
     def after(question, answer):  # noqa: ARG001
         answers.append(question)
         if len(answers) == 3:
-            kill_a_worker(client)
+            os.kill(a_worker(client), signal.SIGKILL)
 
     with DaskEngine(as_parts(problem.train, 6), client=client) as engine:
         undisturbed = fw_eg(engine, problem.val, GMean(), max_iter=6)
@@ -83,7 +83,7 @@ def test_a_worker_killed_in_the_middle_of_a_pass(client):
     client.wait_for_workers(2, timeout=60)
     with DaskEngine(as_parts(sample, 6), client=client) as engine:
         undisturbed = engine.influence_sums(Slow(0.0)).pair
-        killer = threading.Timer(0.5, kill_a_worker, [client])
+        killer = threading.Timer(0.5, os.kill, [a_worker(client), signal.SIGKILL])
         killer.start()
         found = engine.influence_sums(Slow(0.5)).pair
         killer.join()
@@ -129,6 +129,30 @@ def test_workers_that_do_not_work():
             DaskEngine(as_parts(sample, 2), client=client, worker_timeout=2.0)
 
 
+def read_slowly(seconds):
+    time.sleep(seconds)
+    return Slow(0.0)
+
+
+class SlowToRead(Slow):
+    """A classifier that takes its time whenever it is unpickled."""
+
+    def __reduce__(self):
+        return read_slowly, (self.seconds,)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_reads_for_long():
+    sample = make_problem(seed=8, n_classes=3).train
+    with (
+        bare_scheduler() as (_, address),
+        bare_worker(address),
+        DaskEngine(as_parts(sample, 1), client=address, worker_timeout=1.0) as engine,
+    ):
+        found = engine.influence_sums(SlowToRead(2.0)).pair
+    np.testing.assert_allclose(found, MemoryEngine(sample).influence_sums(Slow(0.0)).pair, rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_no_worker_and_then_no_scheduler():
     sample = make_problem(seed=8, n_classes=3).train
@@ -148,6 +172,14 @@ def test_an_unreachable_scheduler():
         DaskEngine(parts, client="tcp://127.0.0.1:9", connect_timeout=1.0)
     with pytest.raises(EngineError, match="no Dask scheduler answers"):
         DaskEngine(parts, client="nonsense://here", connect_timeout=1.0)
+
+
+def test_a_scheduler_that_is_silent():
+    parts = as_parts(make_problem(seed=8).train, 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts calls, and never says a word
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(EngineError, match=rf"no Dask scheduler answers at '{address}' within 1 seconds"):
+            DaskEngine(parts, client=address, connect_timeout=1.0)
 
 
 def test_a_client_that_is_closed(client):

@@ -47,10 +47,9 @@ class Classes:
         series = pick(table, column, option="--label")
         places, distinct = pd.factorize(series.to_numpy(dtype=object))
         if (places < 0).any():
-            row = int(np.argmax(places < 0))
             raise UsageError(
                 f"{table.path} has {int((places < 0).sum())} rows without a label in column {column!r}, the first is "
-                f"row {row} (an empty cell, or a text such as NA that means one): drop these rows"
+                f"{table.row(places < 0)} (an empty cell, or a text such as NA that means one): drop these rows"
             )
         known = {name: place for place, name in enumerate(self.names)}
         found = np.array([known.get(canonical(value), -1) for value in distinct], dtype=np.intp)
@@ -61,13 +60,12 @@ class Classes:
 
     def _refuse(self, table: FileTable, column: str, codes: IntArray, series: Any) -> None:
         """Name the first label that is none of the classes, with its number of rows."""
-        row = int(np.argmax(codes < 0))
-        label = series.iloc[row]
+        label = series.iloc[int(np.argmax(codes < 0))]
         count = int((series.map(canonical) == canonical(label)).sum())
         raise UsageError(
-            f"label {str(label)!r} in column {column!r} of {table.path} ({count} rows, the first is row {row}) is none "
-            f"of the {len(self.names)} classes ({listed(self.names)}): drop these rows, or give a column of "
-            "probabilities for it"
+            f"label {str(label)!r} in column {column!r} of {table.path} ({count} rows, the first is "
+            f"{table.row(codes < 0)}) is none of the {len(self.names)} classes ({listed(self.names)}): drop these "
+            "rows, or give a column of probabilities for it"
         )
 
 
@@ -172,10 +170,9 @@ def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArra
     found = table.frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan)
     bad = ~np.isfinite(found).all(axis=1)
     if bad.any():
-        row = int(np.argmax(bad))
         raise UsageError(
-            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite, the first is row {row}: "
-            "drop or repair these rows"
+            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite, the first is "
+            f"{table.row(bad)}: drop or repair these rows"
         )
     return np.asarray(found)
 
@@ -186,19 +183,19 @@ def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> Floa
     if (eta < 0).any():
         row, place = (int(each) for each in np.argwhere(eta < 0)[0])
         raise UsageError(
-            f"row {row} of {table.path} has {eta[row, place]:g} in column {columns[place]!r}: give probabilities, not "
-            "scores or logits"
+            f"{table.row_of_file((eta < 0).any(axis=1))} has {eta[row, place]:g} in column {columns[place]!r}: give "
+            "probabilities, not scores or logits"
         )
     sums = eta.sum(axis=1)
     if normalise:
         if (sums <= 0).any():
-            raise UsageError(f"the probabilities of row {int(np.argmax(sums <= 0))} of {table.path} are all 0: drop it")
+            raise UsageError(f"the probabilities of {table.row_of_file(sums <= 0)} are all 0: drop it")
         return np.asarray(eta / sums[:, None])
     bad = np.abs(sums - 1) > SUM_TOLERANCE
     if bad.any():
         row = int(np.argmax(bad))
         raise UsageError(
-            f"the probabilities of row {row} of {table.path} sum to {sums[row]:.6g}, not to 1 within {SUM_TOLERANCE:g} "
+            f"the probabilities of {table.row_of_file(bad)} sum to {sums[row]:.6g}, not to 1 within {SUM_TOLERANCE:g} "
             f"({int(bad.sum())} of {len(bad)} rows; columns {listed(columns)}): repair them, or add --normalise to "
             "divide each row by its sum"
         )
@@ -213,7 +210,7 @@ def eta_of_one(table: FileTable, column: str) -> FloatArray:
     if bad.any():
         row = int(np.argmax(bad))
         raise UsageError(
-            f"row {row} of {table.path} has {p[row]:g} in column {column!r}: give probabilities from 0 to 1, not "
+            f"{table.row_of_file(bad)} has {p[row]:g} in column {column!r}: give probabilities from 0 to 1, not "
             "scores or logits"
         )
     return np.column_stack([1 - p, p])

@@ -38,6 +38,8 @@ EXTRAS = {
     "matplotlib": "report",
     "typer": "cli",
     "rich": "cli",
+    "dask": "dask",
+    "distributed": "dask",
 }
 _LIBRARY = (((DataNotFoundError, ArchiveError), FILE), ((InputError, BudgetError), USAGE))
 

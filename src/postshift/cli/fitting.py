@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from postshift.cli.columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.console import Console
 from postshift.cli.errors import StoppedError, UsageError, WorkError
-from postshift.cli.inputs import Layout, Part, read_part
+from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.metric_option import MetricOption, read_metric
 from postshift.cli.model_file import model_classes, read_model
+from postshift.cli.parquet_files import SUFFIX, parquet_files, read_rows
 from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.request import FitRequest
 from postshift.cli.rule_file import RuleFile
@@ -29,11 +31,12 @@ from postshift.cli.run_folder import (
     open_run,
     target_of,
 )
-from postshift.cli.tables import FileTable, digest_of, read_bytes, read_table
+from postshift.cli.tables import FileTable, digest_of, read_bytes
 from postshift.metrics import from_predictions
 
 if TYPE_CHECKING:  # dear to import, and a fit that cannot begin says so sooner without
     from postshift.cli.basis_option import Bases
+    from postshift.cli.cluster import ClusterTable
 
 PROBA = "p_*"
 _NEEDED = ("pandas", "skops", "jinja2")
@@ -41,7 +44,7 @@ _NEEDED = ("pandas", "skops", "jinja2")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Given:
-    """What the files hold."""
+    """What the files hold; where there is a cluster, ``train`` is a draw of the rows that it reads."""
 
     layout: Layout
     model: Any
@@ -49,6 +52,28 @@ class _Given:
     train: Part | None
     metric: MetricOption
     digests: Mapping[str, str | None]
+    workers: _OnWorkers | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OnWorkers:
+    """The training rows on a cluster, and how they are read."""
+
+    table: ClusterTable
+    reading: Reading
+
+    def check(self) -> None:
+        """Read all rows, and raise the first error in their order."""
+        from postshift.cli.cluster import Checked
+
+        self.table.each(Checked(**vars(self.reading)))
+
+    def training_side(self, bases: Bases, like: Part) -> dict[str, Any]:
+        """Return what the fit takes of the training rows."""
+        from postshift.cli.cluster import TrainingRows
+
+        rows = TrainingRows(**vars(self.reading), bases=bases.fitted)
+        return self.table.training_side(rows, like, bases.train)
 
 
 def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
@@ -56,7 +81,13 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
     request.check()
     _check_packages()
     target = target_of(request.out, force=request.force, resume=request.resume)
-    given = _read(request)
+    with _held_rows(request) as held:
+        return _fit_run(request, console, target, held)
+
+
+def _fit_run(request: FitRequest, console: Console, target: Target, held: ClusterTable | None) -> dict[str, Any]:
+    """Fit and write the run; ``held`` are the training rows, where a cluster has them."""
+    given = _read(request, held)
     header = _header(request, given)
     if target.resumed:
         stored = open_run(target.work, finished=False)
@@ -97,19 +128,39 @@ def summary(run: Run) -> dict[str, Any]:
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-def _read(request: FitRequest) -> _Given:
-    """Read every file that was named."""
-    val = read_table(request.val)
-    train = None if request.train is None else read_table(request.train)
+@contextmanager
+def _held_rows(request: FitRequest) -> Iterator[ClusterTable | None]:
+    """Give the training rows on the cluster that was asked for; None, and nothing of Dask's, where none was."""
+    if request.scheduler is None or request.train is None:
+        yield None
+        return
+    from postshift.cli.cluster import ClusterTable, connected
+
+    files = parquet_files(request.train)
+    with connected(request.scheduler) as cluster:
+        yield ClusterTable(files, cluster)
+
+
+def _read(request: FitRequest, held: ClusterTable | None) -> _Given:
+    """Read every file that was named; of training rows on a cluster, a draw."""
+    val = read_rows(request.val)
+    train = None
+    if request.train is not None:
+        train = read_rows(request.train) if held is None else held.draw(seed=request.seed)
     model = None if request.model is None else read_model(request.model, trust=request.trust_model)
     layout = _layout(request, val, train, model)
     metric = _metric(request, layout)
     hidden = metric.keeps_labels
     _check_label(layout, val, train, hidden=hidden)
-    labels: dict[str, Any] = {"optional": ("label",)} if hidden else {}
-    needed = ("weight",) if hidden else ("label", "weight")
-    val_part = read_part(val, layout, model=model, needed=(*needed, "groups"), **labels)
-    train_part = None if train is None else read_part(train, layout, model=model, needed=needed, **labels)
+    reading = Reading(
+        layout=layout,
+        model=model,
+        needed=("weight",) if hidden else ("label", "weight"),
+        optional=("label",) if hidden else (),
+    )
+    val_part = replace(reading, needed=(*reading.needed, "groups")).part(val)
+    workers = None if held is None else _OnWorkers(table=held, reading=reading)
+    train_part = None if train is None else _training_part(train, reading, workers)
     if not hidden:
         metric.check(layout, val_part.groups, asked=request.groups is not None)
     digests = {
@@ -118,7 +169,19 @@ def _read(request: FitRequest) -> _Given:
         "model": None if request.model is None else digest_of(read_bytes(request.model)),
         "metric": metric.digest,
     }
-    return _Given(layout=layout, model=model, val=val_part, train=train_part, metric=metric, digests=digests)
+    return _Given(
+        layout=layout, model=model, val=val_part, train=train_part, metric=metric, digests=digests, workers=workers
+    )
+
+
+def _training_part(table: FileTable, reading: Reading, workers: _OnWorkers | None) -> Part:
+    """Return the training rows; an error in a draw is looked for on the workers, who know the partition."""
+    try:
+        return reading.part(table)
+    except UsageError:
+        if workers is not None:
+            workers.check()
+        raise
 
 
 def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model: Any) -> Layout:
@@ -261,7 +324,7 @@ def _fitted(
     """Return the fitted shifter, and the program that was asked, if one was."""
     from postshift.estimators import PostShifter
 
-    classes, val, train = given.layout.classes, given.val, given.train
+    classes, val = given.layout.classes, given.val
     metric, program = given.metric.metric, None
     if answers is not None:
         program = Program(str(request.metric_command), timeout=request.metric_timeout, answers=answers)
@@ -281,17 +344,29 @@ def _fitted(
         shifter.fit(
             val.eta,
             val.labels(classes),
-            None if train is None else train.eta,
-            None if train is None else train.labels(classes),
-            bases.val or None,
-            bases.train or None,
+            phi_val=bases.val or None,
             sample_weight_val=val.weights,
-            sample_weight_train=None if train is None else train.weights,
+            **_training_side(given, bases),
             **given.metric.metadata(val),
         )
         if told:
             shifter.set_callbacks()
     return shifter, program
+
+
+def _training_side(given: _Given, bases: Bases) -> dict[str, Any]:
+    """Return what the fit takes of the training rows: arrays, or Dask's where workers hold them."""
+    train = given.train
+    if train is None:
+        return {}
+    if given.workers is not None:
+        return given.workers.training_side(bases, train)
+    return {
+        "eta_train": train.eta,
+        "y_train": train.labels(given.layout.classes),
+        "phi_train": bases.train or None,
+        "sample_weight_train": train.weights,
+    }
 
 
 def _write(
@@ -328,7 +403,8 @@ def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
     source = f"{what} {given.layout.proba}" if request.model is None else f"the model {request.model.name}"
     pairs = [("validation rows", str(given.val.table))]
     if given.train is not None:
-        pairs.insert(0, ("training rows", str(given.train.table)))
+        rows = given.train if given.workers is None else given.workers
+        pairs.insert(0, ("training rows", str(rows.table)))
     pairs += [("probabilities", source), ("metric", given.metric.name), ("basis", request.basis)]
     pairs += [("method", request.method), ("seed", str(request.seed))]
     if given.layout.weight is not None:
@@ -340,9 +416,15 @@ def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
 
 def _how_to_use(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
     """Return the commands for what comes next."""
-    run, suffix = shlex.quote(str(request.out)), given.val.table.path.suffix
+    run, suffix = shlex.quote(str(request.out)), given.val.table.path.suffix or SUFFIX
     trust = " --trust-model" if request.model is not None and request.model.suffix == ".joblib" else ""
     scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
+    if request.scheduler is not None:
+        trust += f" --scheduler {shlex.quote(request.scheduler)}"
+        return [
+            ("label new rows", f"postshift predict {run} 'new/*{SUFFIX}' -o labels{trust}"),
+            ("score rows with labels", f"postshift evaluate {run} 'test/*{SUFFIX}'{trust}{scored_by}"),
+        ]
     return [
         ("label new rows", f"postshift predict {run} new{suffix} -o labels{suffix}{trust}"),
         ("score rows with labels", f"postshift evaluate {run} test{suffix}{trust}{scored_by}"),

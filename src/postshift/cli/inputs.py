@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -135,6 +136,35 @@ def read_part(
     )
 
 
+def concatenated(parts: Sequence[Part], path: Path) -> Part:
+    """Return parts of the same layout, one after the other, as that of the files of one path."""
+    import pandas as pd
+
+    first = parts[0]
+    frame = pd.concat([part.table.frame for part in parts], ignore_index=True)
+
+    def column(name: str) -> Any:
+        given = [getattr(part, name) for part in parts]
+        return None if given[0] is None else np.concatenate(given)
+
+    columns = {name: column(name) for name in ("eta", "codes", "weights", "groups")}
+    return Part(table=FileTable(path=path, frame=frame, digest=""), features=first.features, **columns)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """How files of rows are read: the arguments of :func:`read_part` but for the file."""
+
+    layout: Layout
+    model: Any = None
+    needed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    def part(self, table: FileTable) -> Part:
+        """Return the rows of a file."""
+        return read_part(table, self.layout, model=self.model, needed=self.needed, optional=self.optional)
+
+
 def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | None]) -> dict[str, str]:
     """Return the probability columns in the order of the classes; one column for both of two, where it is one."""
     if layout.is_one_column:
@@ -168,9 +198,10 @@ def _by_class(eta: FloatArray, model: Any, layout: Layout) -> FloatArray:
 def _groups(table: FileTable, name: str) -> Any:
     """Return the groups of the rows, texts or numbers, none missing."""
     series = table.frame[name]
-    if series.isna().any():
-        row = int(np.argmax(series.isna().to_numpy()))
+    missing = series.isna().to_numpy()
+    if missing.any():
         raise UsageError(
-            f"row {row} of {table.path} has no group in column {name!r} (--groups): give such rows a group of their own"
+            f"{table.row_of_file(missing)} has no group in column {name!r} (--groups): give such rows a group "
+            "of their own"
         )
     return series.to_numpy() if series.dtype.kind in "biuf" else series.astype(str).to_numpy(dtype=str)

@@ -22,7 +22,19 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that postsh
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Rows in a .csv, .tsv, .parquet, .feather, .arrow or .npz file.", show_default=False
+        metavar="DATA",
+        help="Rows in a .csv, .tsv, .parquet, .feather, .arrow or .npz file, or in several Parquet files: a folder, or "
+        "'rows/*.parquet' in quotes.",
+        show_default=False,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Let the workers of a Dask cluster read the Parquet files: tcp://host:port, or local for a cluster of "
+        "processes on this machine.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing but errors.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from postshift.cli.errors import UsageError
-from postshift.cli.inputs import Layout, Part, read_part
+from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.model_file import read_model
+from postshift.cli.parquet_files import read_rows
 from postshift.cli.rule_file import RuleFile
 from postshift.cli.run_folder import RULE, Run, open_run
-from postshift.cli.tables import read_table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,25 +38,51 @@ class LoadedRun:
             model=None if copy is None else read_model(copy, trust=trust_model),
         )
 
-    def part(self, data: Path, layout: Layout | None = None, **which: Any) -> Part:
-        """Return the rows of a file; ``which`` of their columns, as in :func:`read_part`."""
-        return read_part(read_table(data), layout or self.layout, model=self.model, **which)
+    def reading(self, layout: Layout | None = None, **which: tuple[str, ...]) -> Reading:
+        """Return how rows are read; ``which`` of their columns, as in :func:`read_part`."""
+        return Reading(layout=layout or self.layout, model=self.model, **which)
 
 
-def predicted(path: Path, data: Path, *, trust_model: bool, keep: bool, distribution: bool) -> tuple[Any, int]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Labelling:
+    """What labels rows: here, or on the workers of a cluster.
+
+    ``keep`` says whether all columns of the rows are kept, ``distribution`` whether the shifted one is wanted.
+    """
+
+    rule: RuleFile
+    reading: Reading
+    keep: bool
+    distribution: bool
+
+    def columns(self, part: Part) -> tuple[dict[str, Any], int]:
+        """Return the new columns, and how many labels differ from the model's own."""
+        shifter = self.rule.shifter
+        labels = self.rule.labels(part.eta, part.table)
+        taken: Iterable[str] = part.table.frame.columns if self.keep else ("row",)
+        columns: dict[str, Any] = {"predicted_label" if "label" in taken else "label": labels}
+        if self.distribution:
+            found = shifter.predict_distribution(part.eta, self.rule.phi(part.table))
+            names = self.reading.layout.class_names
+            columns |= {f"shifted_{name}": found[:, place] for place, name in enumerate(names)}
+        if twice := [name for name in columns if name in taken]:
+            raise UsageError(
+                f"{part.table.path} has a column {twice[0]!r}, and so has the result: rename it, or leave --keep out"
+            )
+        return columns, int((labels != shifter.classes_[np.argmax(part.eta, axis=1)]).sum())
+
+
+def labelling_of(path: Path, *, trust_model: bool, keep: bool, distribution: bool) -> Labelling:
+    """Return what labels rows by a run."""
+    loaded = LoadedRun.open(path, trust_model=trust_model)
+    return Labelling(rule=loaded.rule, reading=loaded.reading(), keep=keep, distribution=distribution)
+
+
+def predicted(labelling: Labelling, data: Path) -> tuple[Any, int]:
     """Return a frame with the labels of the rows of a file, and how many differ from the model's own."""
     import pandas as pd
 
-    loaded = LoadedRun.open(path, trust_model=trust_model)
-    part = loaded.part(data)
-    phi, shifter = loaded.rule.phi(part.table), loaded.rule.shifter
-    labels = shifter.predict(part.eta, phi)
-    frame = part.table.frame if keep else pd.DataFrame({"row": np.arange(len(part))})
-    columns: dict[str, Any] = {"predicted_label" if "label" in frame.columns else "label": labels}
-    if distribution:
-        found = shifter.predict_distribution(part.eta, phi)
-        columns |= {f"shifted_{name}": found[:, place] for place, name in enumerate(loaded.layout.class_names)}
-    if taken := [name for name in columns if name in frame.columns]:
-        raise UsageError(f"{data} has a column {taken[0]!r}, and so has the result: rename it, or leave --keep out")
-    changed = int((labels != shifter.classes_[np.argmax(part.eta, axis=1)]).sum())
+    part = labelling.reading.part(read_rows(data))
+    columns, changed = labelling.columns(part)
+    frame = part.table.frame if labelling.keep else pd.DataFrame({"row": np.arange(len(part))})
     return frame.assign(**columns), changed

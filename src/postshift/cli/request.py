@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from postshift.cli.errors import UsageError
 from postshift.cli.program import split_command
 
 AUTO = "auto"
+LOCAL = "local"
+_OF_DASK = ("dask", "distributed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class FitRequest:
     normalise: bool = False
     seed: int = 0
     jobs: int | None = None
+    scheduler: str | None = None
     force: bool = False
     resume: bool = False
 
@@ -66,6 +70,13 @@ class FitRequest:
                 "--positive goes with one column of probabilities, as in --proba score --positive yes: name that "
                 "column, or leave it out"
             )
+        if self.scheduler is not None:
+            check_scheduler(self.scheduler)
+            if self.train is None:
+                raise UsageError(
+                    "--scheduler is for training rows: name their Parquet files with --train, or leave it out; "
+                    "validation rows are read into memory"
+                )
         if (self.metric is None) == (self.metric_command is None):
             raise UsageError(
                 "say what to maximise with --metric NAME (postshift metrics lists the names) or with --metric-command "
@@ -77,3 +88,15 @@ class FitRequest:
             raise UsageError("--less-is-better is about the number of a --metric-command: leave it out")
         if self.groups is not None and self.metric_command is not None:
             raise UsageError("--groups is for metrics over groups; a metric program knows its groups: leave it out")
+
+
+def check_scheduler(scheduler: str) -> None:
+    """Refuse a ``--scheduler`` that is no address, and any where Dask is missing."""
+    if scheduler != LOCAL and ":" not in scheduler:
+        raise UsageError(
+            f"--scheduler must be an address such as tcp://host:8786, or {LOCAL} for a cluster of processes on this "
+            f"machine. Got {scheduler!r} instead"
+        )
+    for name in _OF_DASK:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)

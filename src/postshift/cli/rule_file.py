@@ -55,6 +55,10 @@ class RuleFile:
         needed = {rule.basis for rule in self.shifter.rule_.rules}
         return {name: basis.phi(table) for name, basis in self.bases.items() if name in needed}
 
+    def labels(self, eta: FloatArray, table: FileTable) -> Any:
+        """Return the labels of the rows of a file, whose probabilities are known."""
+        return self.shifter.predict(eta, self.phi(table))
+
     def save(self, path: Path) -> None:
         """Write one skops file."""
         from postshift.persistence import dump

@@ -22,7 +22,7 @@ from postshift.rules.table import Table
 RESAMPLES, LEVEL, SEED = 500, 0.95, 0
 
 
-def evaluation(rule: RuleFile, part: Part, layout: Layout, *, metric: MetricOption) -> dict[str, Any]:
+def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metric: MetricOption) -> dict[str, Any]:
     """Return the metric before and after, their difference with its interval, and both confusion matrices.
 
     Parameters
@@ -31,6 +31,8 @@ def evaluation(rule: RuleFile, part: Part, layout: Layout, *, metric: MetricOpti
         The fitted rule.
     part : Part
         Rows with labels.
+    labels : array
+        Their labels by the rule.
     layout : Layout
         Has the classes.
     metric : MetricOption
@@ -41,7 +43,6 @@ def evaluation(rule: RuleFile, part: Part, layout: Layout, *, metric: MetricOpti
             f"metric {metric.name!r} knows the labels of the validation rows only: score other rows with --metric NAME"
         )
     assert part.codes is not None  # noqa: S101
-    labels = rule.shifter.predict(part.eta, rule.phi(part.table))
     after = positions(labels, rule.shifter.classes_, name="the predicted labels")
     before = np.argmax(part.eta, axis=1)
     score = _Score(part, layout, metric, groups=rule.shifter.groups_)

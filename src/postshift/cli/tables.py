@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +22,15 @@ from postshift.core.archive import write_atomically
 # What the arrays of an npz archive are called, and the option that a user would otherwise name their column with.
 _ARRAYS = {"labels": "label", "groups": "groups", "weights": "weight"}
 _STEM, _FEATURE = "eta_", "x"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Rows of a table that stand one after the other in a file, from its row ``first`` on."""
+
+    file: str
+    first: int
+    n_rows: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,16 +47,38 @@ class FileTable:
         A digest of its bytes.
     usual : mapping of str to str
         Options that need not be given for this file, as its format says them: ``proba``, ``label``, ...
+    segments : tuple of Segment
+        Where the rows stand, unless they are all those of the one file.
     """
 
     path: Path
     frame: Any
     digest: str
     usual: Mapping[str, str] = field(default_factory=dict)
+    segments: tuple[Segment, ...] = ()
 
     def __str__(self) -> str:
         """Return the file's name and number of rows."""
         return f"{self.path.name}, {len(self.frame):,} rows"
+
+    def row(self, chosen: Any) -> str:
+        """Say which row is the first that a mask chooses: its number, and its file where there are several."""
+        file, number = self._origin(chosen)
+        return f"row {number}" if len(self.segments) < 2 else f"row {number} of {file}"
+
+    def row_of_file(self, chosen: Any) -> str:
+        """Say which row is the first that a mask chooses, and of which file."""
+        file, number = self._origin(chosen)
+        return f"row {number} of {file}"
+
+    def _origin(self, chosen: Any) -> tuple[Any, int]:
+        """Return file and number of the first row that a mask chooses."""
+        place = int(np.argmax(chosen))
+        for segment in self.segments:
+            if place < segment.n_rows:
+                return segment.file, segment.first + place
+            place -= segment.n_rows
+        return self.path, place
 
 
 def read_table(path: str | os.PathLike[str]) -> FileTable:
@@ -93,10 +125,23 @@ def check_output(path: str | os.PathLike[str]) -> None:
         raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
 
 
+def check_file(file: Path) -> None:
+    """Refuse a file that is not there."""
+    with _explained(file), file.open("rb"):
+        pass
+
+
 def read_bytes(file: Path) -> bytes:
     """Return the bytes of a file; where there is none, the nearest name is offered."""
-    try:
+    with _explained(file):
         return file.read_bytes()
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    """Say of a file that is not there which name is the nearest."""
+    try:
+        yield
     except FileNotFoundError as error:
         folder = file.parent
         names = [each.name for each in folder.iterdir()] if folder.is_dir() else []

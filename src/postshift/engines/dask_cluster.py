@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import time
 from asyncio import CancelledError as AsyncCancelled
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from postshift.exceptions import EngineError, InputError, PostshiftError, Settin
 
 LARGE_CALL = 20_000  # bytes from which the arguments of a pass are sent to each worker once, not with every task
 _POLL = 1.0  # seconds between two looks at a cluster that is waited for
+_GRACE = 0.5  # seconds beyond a limit of Dask's own, whose error says more
 _ANSWER = 5.0  # seconds that a scheduler may take to say which workers it has
 
 
@@ -123,7 +125,7 @@ class Cluster:
         import distributed
 
         wanted = list(futures)
-        watch = _Watch(self._client, self._patience)
+        watch = _Watch(self._client, self._patience, wanted)
         fetch = partial(self._client.gather, wanted, errors="raise", asynchronous=True)
         while True:
             try:
@@ -137,10 +139,10 @@ class Cluster:
 
 
 class _Watch:
-    """Looks after a cluster that is waited for."""
+    """Looks after a cluster that is waited for, because of some futures."""
 
-    def __init__(self, client: Any, patience: Patience) -> None:
-        self._client, self._patience = client, patience
+    def __init__(self, client: Any, patience: Patience, futures: Sequence[Any]) -> None:
+        self._client, self._patience, self._futures = client, patience, futures
         self._begun = self._seen = time.monotonic()
 
     @property
@@ -152,9 +154,10 @@ class _Watch:
 
     def look(self) -> None:
         """Give up where no worker has been at work for long, or where the pass takes too long."""
-        found = self._processing()
+        reading = self._is_reading()
+        found = self._asked("processing")
         now = time.monotonic()
-        if found and any(found.values()):
+        if reading or (found and any(found.values())):
             self._seen = now
         if now - self._seen > self._patience.workers:
             what = "its scheduler has not answered" if found is None else "it has had no worker"
@@ -169,10 +172,16 @@ class _Watch:
                 f"a pass over the rows takes longer than {limit:g} seconds (pass_timeout): allow more, or add workers"
             )
 
-    def _processing(self) -> dict[str, Any] | None:
-        """Return what every worker is at work on; None where the scheduler does not answer."""
+    def _is_reading(self) -> bool:
+        """Say whether the scheduler still reads what it is to have computed, which may have a large model in it."""
+        states = self._asked("get_task_status", keys=[future.key for future in self._futures[-1:]])
+        return states is not None and None in states.values()
+
+    def _asked(self, what: str, **more: Any) -> dict[str, Any] | None:
+        """Return the answer of the scheduler; None where it does not answer."""
         try:
-            found: dict[str, Any] = self._client.sync(self._client.scheduler.processing, callback_timeout=_ANSWER)
+            ask = partial(getattr(self._client.scheduler, what), **more)
+            found: dict[str, Any] = self._client.sync(ask, callback_timeout=_ANSWER)
         except (OSError, TimeoutError, RuntimeError, AttributeError, CancelledError, AsyncCancelled):
             return None
         return found
@@ -249,9 +258,23 @@ def _at_address(address: str, timeout: float) -> tuple[Any, list[Any]]:
     import distributed
 
     try:
+        with ThreadPoolExecutor(1) as thread:  # the caller's own may have a loop that runs
+            thread.submit(asyncio.run, _greeted(address, timeout)).result()
         client = distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
+        why = f": {error}" if str(error) else ""
         raise EngineError(
-            f"no Dask scheduler answers at {address!r} within {timeout:g} seconds (connect_timeout): {error}"
+            f"no Dask scheduler answers at {address!r} within {timeout:g} seconds (connect_timeout){why}: is it "
+            "running, and is the address right?"
         ) from error
     return client, [client]
+
+
+async def _greeted(address: str, timeout: float) -> None:  # noqa: ASYNC109 -- it is the user's
+    """Wait for a word of a scheduler: a client of Dask's waits without end for one that accepts and is silent."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    how = Security().get_connection_args("client")
+    call = await asyncio.wait_for(connect(address, timeout=timeout, **how), timeout + _GRACE)
+    await call.close()

@@ -176,7 +176,7 @@ class ParquetParts:
                     )
                 columns.check(schema)
             sizes = [known.row_group(place).num_rows for place in range(known.num_row_groups)]
-            for some in _together(sizes, most):
+            for some in together(sizes, most):
                 place = f"partition {len(self._pieces)} ({path}, row groups {some.start} to {some.stop - 1})"
                 self._pieces.append(Piece(place=place, make=ParquetRows(columns), given=(path, some)))
 
@@ -275,12 +275,12 @@ def _whole_rows(name: str, array: Any, rows: tuple[int, ...] | None) -> tuple[An
     return array, rows or array.chunks[0]
 
 
-def _together(sizes: Sequence[int], most: int) -> list[range]:
+def together(sizes: Sequence[int], most: int) -> list[range]:
     """Return runs of row groups of at most ``most`` rows together, or of one.
 
     Examples
     --------
-    >>> _together([3, 3, 9, 1, 1], 6)
+    >>> together([3, 3, 9, 1, 1], 6)
     [range(0, 2), range(2, 3), range(3, 5)]
     """
     runs: list[range] = []

@@ -238,9 +238,13 @@ class _BasisRows:
 
 def _drawn(names: Sequence[str], count: int, seed: Sequence[int], *given: Any) -> list[Any]:
     """Return so many rows of a partition, in their order."""
-    n_rows = _same_length(names, given)
-    rows = np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
+    rows = drawn_places(_same_length(names, given), count, seed)
     return [_safe_indexing(part, rows) for part in given]
+
+
+def drawn_places(n_rows: int, count: int, seed: Sequence[int]) -> IntArray:
+    """Return the places of so many rows out of ``n_rows``, in their order."""
+    return np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
 
 
 def _made(names: Sequence[str], make: Make, *given: Any) -> Table | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from postshift.cli.console import Console
-from postshift.cli.options import Data, Debug, Json, Quiet, Run, TrustMetric, TrustModel, console_of
+from postshift.cli.options import Data, Debug, Json, Quiet, Run, Scheduler, TrustMetric, TrustModel, console_of
 
 _FEW = 12  # classes; larger matrices are in the report and in --json
 
@@ -24,6 +24,7 @@ def command(
     metric: Annotated[str | None, typer.Option("--metric", help="Another metric; by default that of the fit.")] = None,
     trust_model: TrustModel = False,
     trust_metric: TrustMetric = False,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
@@ -40,16 +41,26 @@ def command(
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
         layout = loaded.layout if label is None else replace(loaded.layout, label=label)
-        found = evaluated(loaded, data, layout, metric, trust_metric=trust_metric)
+        found = evaluated(loaded, data, layout, metric, trust_metric=trust_metric, scheduler=scheduler)
     show(found, console)
     console.result(found)
 
 
-def evaluated(loaded: Any, data: Any, layout: Any, metric: str | None, *, trust_metric: bool = False) -> dict[str, Any]:
+def evaluated(
+    loaded: Any,
+    data: Any,
+    layout: Any,
+    metric: str | None,
+    *,
+    trust_metric: bool = False,
+    scheduler: str | None = None,
+) -> dict[str, Any]:
     """Return the scores of the rows of a file."""
     from postshift.cli.errors import UsageError
     from postshift.cli.metric_option import read_metric
+    from postshift.cli.parquet_files import read_rows
     from postshift.cli.scoring import evaluation
+    from postshift.metrics.metadata import metadata_names
 
     stored = loaded.run.header["metric"]
     if metric is None and stored["kind"] == "program":
@@ -67,8 +78,16 @@ def evaluated(loaded: Any, data: Any, layout: Any, metric: str | None, *, trust_
     copy = loaded.run.copy_of("metric") if metric is None else None
     chosen = read_metric(metric or stored["text"], layout, file=copy)
     needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
-    part = loaded.part(data, layout, needed=needed, optional=("groups",))
-    return evaluation(loaded.rule, part, layout, metric=chosen)
+    reading = loaded.reading(layout, needed=needed, optional=("groups",))
+    if scheduler is None:
+        part = reading.part(read_rows(data))
+        labels = loaded.rule.labels(part.eta, part.table)
+    else:
+        from postshift.cli.cluster import labelled_rows
+
+        read = metadata_names(chosen.metric)
+        part, labels = labelled_rows(loaded.rule, reading, data, columns=read, scheduler=scheduler)
+    return evaluation(loaded.rule, part, labels, layout, metric=chosen)
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:

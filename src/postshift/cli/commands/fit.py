@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from postshift.cli.console import Console
-from postshift.cli.options import Debug, Json, Quiet, TrustModel, console_of
+from postshift.cli.options import Debug, Json, Quiet, Scheduler, TrustModel, console_of
 
 _ROWS, _METRIC, _RULE, _RUN = "Rows", "Metric", "Rule", "Run"
 
@@ -31,7 +31,12 @@ def command(
     ],
     train: Annotated[
         Path | None,
-        typer.Option("--train", help="Training rows, if there are; their labels may be wrong.", rich_help_panel=_ROWS),
+        typer.Option(
+            "--train",
+            help="Training rows, if there are; their labels may be wrong. A file, a folder of Parquet files, or a "
+            "pattern in quotes: 'rows/*.parquet'.",
+            rich_help_panel=_ROWS,
+        ),
     ] = None,
     label: Annotated[
         str | None,
@@ -141,6 +146,7 @@ def command(
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; -1 for one a core.", rich_help_panel=_RULE)
     ] = None,
+    scheduler: Scheduler = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace the run that is there, once the new one is made.", rich_help_panel=_RUN),
@@ -183,6 +189,7 @@ def command(
         normalise=normalise,
         seed=seed,
         jobs=jobs,
+        scheduler=scheduler,
         force=force,
         resume=resume,
     )
@@ -196,7 +203,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
     low, high = found["intervals"]["gain"]
     on = found["scored_on"]
-    where = "the validation rows" if on["used_for_the_fit"] else "rows not used for the fit"
+    where = "rows, which the fit has used" if on["used_for_the_fit"] else "rows not used for the fit"
     console.say(
         f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f} "
         f"({low:+.4f} to {high:+.4f}) on {on['rows']:,} {where}"

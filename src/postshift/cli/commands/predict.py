@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.options import Data, Debug, Json, Quiet, Run, TrustModel, console_of
+from postshift.cli.options import Data, Debug, Json, Quiet, Run, Scheduler, TrustModel, console_of
 
 
 def command(
@@ -16,7 +16,12 @@ def command(
     *,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help="Where the labels go; the suffix is the format.", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Where the labels go; the suffix is the format. With --scheduler, a folder of Parquet files.",
+            show_default=False,
+        ),
     ],
     keep: Annotated[
         bool,
@@ -29,6 +34,10 @@ def command(
         bool, typer.Option("--proba-out", help="Write the shifted distribution too, in columns shifted_CLASS.")
     ] = False,
     trust_model: TrustModel = False,
+    scheduler: Scheduler = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the folder of labels that is there, once the new one is made.")
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
@@ -37,13 +46,42 @@ def command(
 
     Example: postshift predict run new.parquet -o labels.parquet
     """
-    from postshift.cli.predicting import predicted
-    from postshift.cli.tables import check_output, write_table
+    from postshift.cli.predicting import labelling_of
 
     console = console_of(quiet=quiet, as_json=json)
-    check_output(output)
+    _check(output, scheduler=scheduler, force=force)
     with console.warnings_shown():
-        frame, changed = predicted(run, data, trust_model=trust_model, keep=keep, distribution=proba_out)
+        labelling = labelling_of(run, trust_model=trust_model, keep=keep, distribution=proba_out)
+        n_rows, changed = _written(labelling, data, output, scheduler=scheduler)
+    console.say(f"{n_rows:,} rows were labelled, {changed:,} otherwise than by the model: {output}")
+    console.result({"rows": n_rows, "changed": changed, "output": str(output)})
+
+
+def _check(output: Path, *, scheduler: str | None, force: bool) -> None:
+    """Refuse an output that could not be written later on."""
+    from postshift.cli.errors import UsageError
+    from postshift.cli.parts_folder import check_folder
+    from postshift.cli.tables import check_output
+
+    if scheduler is not None:
+        check_folder(output, force=force)
+        return
+    if force:
+        raise UsageError(
+            "--force is about a folder of labels, which --scheduler makes: leave it out; files are replaced"
+        )
+    check_output(output)
+
+
+def _written(labelling: Any, data: Path, output: Path, *, scheduler: str | None) -> tuple[int, int]:
+    """Write the labels, and return the number of rows, and of labels that changed."""
+    if scheduler is not None:
+        from postshift.cli.cluster import write_labels
+
+        return write_labels(labelling, data, output, scheduler=scheduler)
+    from postshift.cli.predicting import predicted
+    from postshift.cli.tables import write_table
+
+    frame, changed = predicted(labelling, data)
     write_table(frame, output)
-    console.say(f"{len(frame):,} rows were labelled, {changed:,} otherwise than by the model: {output}")
-    console.result({"rows": len(frame), "changed": changed, "output": str(output)})
+    return len(frame), changed

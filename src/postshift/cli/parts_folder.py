@@ -1,0 +1,67 @@
+"""A folder of Parquet files that the workers of a cluster write: seen whole or not at all."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from postshift.cli.errors import FileError, UsageError, WorkError
+from postshift.cli.parquet_files import SUFFIX
+
+_STEM = "part-"
+
+
+def part_name(number: int) -> str:
+    """Return what the file of a partition is called; in alphabetical order they are in that of the rows.
+
+    Examples
+    --------
+    >>> part_name(7)
+    'part-000007.parquet'
+    """
+    return f"{_STEM}{number:06d}{SUFFIX}"
+
+
+def check_folder(out: Path, *, force: bool) -> None:
+    """Refuse a folder that could not be written later on, or that holds something else than such files."""
+    if out.suffix:
+        raise UsageError(
+            f"with --scheduler the labels are written as a folder of Parquet files: name a folder for them, not "
+            f"{out.name!r}"
+        )
+    if not out.absolute().parent.is_dir():
+        raise FileError(f"there is no folder {out.parent}: make it, or write elsewhere")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise FileError(f"{out} is a file: name a folder for the labels")
+    found = [each.name for each in out.iterdir()]
+    if any(not (name.startswith(_STEM) and name.endswith(SUFFIX)) for name in found):
+        raise UsageError(f"{out} holds other things than labels: nothing in it was touched; name another folder")
+    if found and not force:
+        raise UsageError(f"{out} has labels already: add --force to replace them, or name another folder")
+
+
+@contextmanager
+def written_folder(out: Path, *, n_parts: int) -> Iterator[Path]:
+    """Give a folder beside ``out`` to write to, which takes its place once all parts are there."""
+    place = out.resolve()  # a link stays a link
+    draft, old = (place.with_name(f".{place.name}.{secrets.token_hex(4)}.{kind}") for kind in ("part", "old"))
+    draft.mkdir()
+    try:
+        yield draft
+        n_found = sum(1 for _ in draft.glob(f"{_STEM}*{SUFFIX}"))
+        if n_found != n_parts:
+            raise WorkError(
+                f"{n_found} of {n_parts} parts are in {out.parent}: the workers must see that folder under the same "
+                "path as this machine does"
+            )
+        if place.exists():
+            place.rename(old)
+        draft.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
