@@ -6,10 +6,12 @@ of several that raise the first to arrive would be reported, not the first in th
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from importlib.util import find_spec
 from operator import add
 from threading import Lock
@@ -21,6 +23,9 @@ from postshift.core.sample import Sample
 from postshift.engines.memory import Kernels, MemoryEngine
 from postshift.engines.sources import Block
 from postshift.exceptions import EngineError, InputError, PostshiftError
+
+KEPT_BYTES = 1 << 26  # that a worker keeps of what a pass frees
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,8 +117,22 @@ class Partition:
             return None
         with self._lock:  # an engine keeps its last table
             if self._engine is None:
+                keep_freed_memory()
                 self._engine = call.engine(self._rows)
             return getattr(self._engine, call.method)(*call.arguments, **call.options)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the allocator of a worker keep some of what a pass frees, where that can be said (glibc).
+
+    Dask's nanny has workers give every page back at once (``MALLOC_TRIM_THRESHOLD_``), which is meant for rows that
+    come and go. The tables of a pass are made anew chunk by chunk: to get their pages back took longer than to sum.
+    """
+    with suppress(OSError, AttributeError):
+        allocator = ctypes.CDLL("libc.so.6")
+        allocator.mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES // 2)
+        allocator.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def attempted(place: str, function: Callable[..., Any], *given: Any) -> Any:
