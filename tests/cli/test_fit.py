@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from postshift.cli.parquet_files import read_rows
 from postshift.cli.predicting import LoadedRun
 from tests.cli.helpers import CLASSES, fit, fit_inside, inside, make_rows, postshift
 
@@ -137,7 +138,8 @@ def test_normalise_divides_each_row_by_its_sum(files, tmp_path):
     labels = [pd.read_csv(tmp_path / name / "validation.csv")["after"].tolist() for name in "ab"]
     assert labels[0] == labels[1]
     loaded = LoadedRun.open(tmp_path / "b", trust_model=False)
-    assert loaded.part(tmp_path / "scaled.csv").eta.sum(axis=1) == pytest.approx(1)
+    part = loaded.reading().part(read_rows(tmp_path / "scaled.csv"))
+    assert part.eta.sum(axis=1) == pytest.approx(1)
 
 
 def test_warnings_are_one_line_each(tmp_path):
