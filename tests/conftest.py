@@ -1,5 +1,8 @@
 """Settings of the whole suite: property tests draw the same examples every time, and never time out."""
 
+import signal
+from contextlib import suppress
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -9,6 +12,10 @@ settings.register_profile(
     "postshift", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("postshift")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background: what is started here would ignore it too
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
