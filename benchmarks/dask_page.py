@@ -11,7 +11,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from experiments.comparison import OUT, markdown
-from experiments.menu_study import versions
 
 __all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
 
@@ -42,6 +41,7 @@ class Figures:
     worker_mb: float  # anonymous memory that the workers took, together
     sent_kb: float  # of an iteration: arguments out, sums back
     others: float  # cores that other programs kept busy in the meantime
+    versions: str
 
 
 def store(found: Sequence[Figures], out: Path) -> None:
@@ -95,7 +95,7 @@ do with this kept busy.
 
 {model(lines)}
 
-Made with {versions("dask", "distributed")}.
+Made with {"; ".join(dict.fromkeys(line["versions"] for line in lines))}.
 """
 
 

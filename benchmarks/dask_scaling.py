@@ -29,6 +29,7 @@ import psutil
 
 from benchmarks.dask_page import NAME, OUT, Figures, store
 from benchmarks.memory import PeakMemory, anonymous_bytes
+from experiments.menu_study import versions
 from postshift import GMean, PlugIn, Sample, fw_eg
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import ArraySource, BlockEngine, DaskEngine
@@ -178,6 +179,7 @@ def of_dask(rows: Rows, *, n_workers: int, count: int) -> Figures:
         worker_mb=held / 1e6,
         sent_kb=sent / 1e3,
         others=others.cores,
+        versions=versions("dask", "distributed"),
     )
 
 
@@ -230,6 +232,7 @@ def of_blocks(rows: Rows, folder: Path, *, count: int) -> Figures:
         worker_mb=0.0,
         sent_kb=0.0,
         others=others.cores,
+        versions=versions("dask", "distributed"),
     )
 
 

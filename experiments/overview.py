@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments import (
     adience_shift_table,
@@ -20,6 +21,7 @@ from experiments import (
 from experiments.adult_tables import ours_among
 from experiments.study import OUT, Experiment, Summary, markdown, summary
 
+BASE = "cross-entropy [train]"  # the model alone, in the tables
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- overview:begin -->", "<!-- overview:end -->"
 HEAD = ["task", "metric", "the model alone", "strongest rival", "the paper's method", "the paper says", "our default"]
@@ -66,11 +68,19 @@ def with_interval(told: Summary) -> str:
     return f"{told.mean:.3f} ± {told.high - told.mean:.3f}"
 
 
-def whole(experiment: Experiment, *, prefixes: tuple[str, ...], **named: str) -> Task:
-    """Return a task that is a whole experiment; methods with those prefixes are ours."""
-    methods = {method: method for method in experiment.methods}
-    ours = ours_among(methods, prefixes)
-    return Task(experiment=experiment, methods=methods, ours=ours.__contains__, **named)
+def whole(module: Any, *, title: str, metric: str, paper: str, default: str) -> Task:
+    """Return a task that is the whole experiment of a module; methods with its prefixes are ours."""
+    methods = {method: method for method in module.EXPERIMENT.methods}
+    return Task(
+        experiment=module.EXPERIMENT,
+        title=title,
+        metric=metric,
+        base=BASE,
+        paper=paper,
+        default=default,
+        ours=ours_among(methods, module.PREFIXES).__contains__,
+        methods=methods,
+    )
 
 
 def section(which: macro_f.Section) -> Task:
@@ -89,38 +99,30 @@ def section(which: macro_f.Section) -> Task:
 
 TASKS = (
     whole(
-        cifar10_noise_table.EXPERIMENT,
-        prefixes=cifar10_noise_table.PREFIXES,
+        cifar10_noise_table,
         title="CIFAR-10, flipped labels",
         metric="accuracy",
-        base="cross-entropy [train]",
         paper=cifar10_noise_table.CHOSEN,
         default=cifar10_noise_table.DEFAULT,
     ),
     whole(
-        adult_proxy_table.EXPERIMENT,
-        prefixes=adult_proxy_table.PREFIXES,
+        adult_proxy_table,
         title="Adult, proxy labels",
         metric="G-mean",
-        base="cross-entropy [train]",
         paper=adult_proxy_table.UNKNOWN,
         default=adult_proxy_table.DEFAULT,
     ),
     whole(
-        adience_shift_table.EXPERIMENT,
-        prefixes=adience_shift_table.PREFIXES,
+        adience_shift_table,
         title="Adience, shift of age",
         metric="F-measure",
-        base="cross-entropy [train]",
         paper=adience_shift_table.UNKNOWN,
         default=adience_shift_table.DEFAULT,
     ),
     whole(
-        adult_fairness_table.EXPERIMENT,
-        prefixes=adult_fairness_table.PREFIXES,
+        adult_fairness_table,
         title="Adult, gender hidden",
         metric="G-mean of both genders",
-        base="cross-entropy [train]",
         paper=adult_fairness_table.SEARCHED,
         default=adult_fairness_table.AVERAGE,
     ),

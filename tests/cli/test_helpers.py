@@ -13,6 +13,7 @@ from postshift.cli.app import run
 from postshift.cli.columns import Classes, canonical, classes_of, eta_of, feature_columns, probability_columns
 from postshift.cli.console import Console, as_json
 from postshift.cli.errors import FileError, UsageError, WorkError, explained
+from postshift.cli.folders import put_in_place
 from postshift.cli.metric_option import read_metric
 from postshift.cli.program import Answers, number_in, predictions_file, split_command
 from postshift.cli.tables import FileTable
@@ -182,6 +183,26 @@ def test_a_failed_run_that_cannot_be_resumed_leaves_nothing(tmp_path):
         make(resumable=True)
     found = run_folder.open_run(tmp_path / "run", finished=False)
     assert (found.state, found.header["why"]) == ("failed", "no luck")
+
+
+def test_a_folder_takes_the_place_of_another(tmp_path):
+    new, out = tmp_path / "new", tmp_path / "out"
+    for folder in (new, out):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    put_in_place(new, out)
+    assert (out / "name").read_text() == "new"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_folder_that_cannot_take_the_place_leaves_the_old_one(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "name").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        put_in_place(tmp_path / "gone", out)
+    assert (out / "name").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_python_file_that_cannot_be_imported(tmp_path, files):

@@ -48,10 +48,17 @@ def test_a_measurement_takes_the_place_of_an_earlier_one(tmp_path):
         "others",
     )
     for share in (0.5, 0.25):
-        found = dask_page.Figures(**fields, **dict.fromkeys(numbers, 1.0) | {"share": share})
+        found = dask_page.Figures(**fields, **dict.fromkeys(numbers, 1.0) | {"share": share}, versions="dask 1")
         dask_page.store([found], tmp_path)
     with (tmp_path / "dask_bench.csv").open(newline="") as stream:
         assert [line["share"] for line in csv.DictReader(stream)] == ["0.25"]
+
+
+def test_the_page_is_made_from_the_stored_figures():
+    with (dask_page.OUT / "dask_bench.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert (dask_page.OUT / "dask_bench.md").read_text() == dask_page.page(lines)
+    assert {10**6, 8 * 10**6, 10**8} <= {int(line["rows"]) for line in lines}
 
 
 def measurement(*, rows, partitions, workers, others=0.0):

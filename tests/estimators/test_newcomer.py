@@ -72,6 +72,10 @@ class TestMistakes:
             PostShifter("f1", classes=NAMES).fit(eta, missing)
         with pytest.raises(LabelError, match="y is missing in 2 of 500 rows"):
             PostShiftClassifier(LogisticRegression()).fit(eta, missing)
+        of_pandas = pd.Series(y, dtype="string")
+        of_pandas[5] = pd.NA
+        with pytest.raises(LabelError, match=r"y_val is missing in 1 of 500 rows \(rows 5\)"):
+            PostShifter("f1", classes=NAMES).fit(eta, of_pandas)
 
     def test_labels_of_other_names_ask_for_the_classes(self, two):
         eta, y = two

@@ -100,6 +100,13 @@ def test_a_class_that_the_model_never_gives_has_a_weight_too():
     assert np.isfinite(found).all()
 
 
+def test_a_probability_too_small_for_a_reciprocal():
+    eta = np.array([[0.4, 0.6, 5e-324], [0.7, 0.3, 1e-310], [0.5, 0.5, 3e-308]])
+    votes = np.full((3, 3), 1 / 3)
+    found = counts.class_weights(example_weights(votes, eta), eta)
+    assert np.isfinite(found).all()
+
+
 @given(samples())
 def test_shares_sum_to_1(sample):
     n_classes, (codes, _, _), eta, weights = sample

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from postshift.cli.errors import FileError, UsageError, WorkError
+from postshift.cli.folders import beside, put_in_place
 from postshift.cli.parquet_files import SUFFIX
 
 _STEM = "part-"
@@ -49,7 +49,7 @@ def check_folder(out: Path, *, force: bool) -> None:
 def written_folder(out: Path, *, n_parts: int) -> Iterator[Path]:
     """Give a folder beside ``out`` to write to, which takes its place once all parts are there."""
     place = out.resolve()  # a link stays a link
-    draft, old = (place.with_name(f".{place.name}.{secrets.token_hex(4)}.{kind}") for kind in ("part", "old"))
+    draft = beside(place, "part")
     draft.mkdir()
     try:
         yield draft
@@ -59,9 +59,6 @@ def written_folder(out: Path, *, n_parts: int) -> Iterator[Path]:
                 f"{n_found} of {n_parts} parts are in {out.parent}: the workers must see that folder under the same "
                 "path as this machine does"
             )
-        if place.exists():
-            place.rename(old)
-        draft.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        put_in_place(draft, place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

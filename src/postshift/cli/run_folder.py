@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from typing import Any, Literal
 import postshift
 from postshift.cli.console import as_json
 from postshift.cli.errors import FileError, UsageError, one_line
+from postshift.cli.folders import put_in_place
 from postshift.core.archive import write_atomically
 
 FORMAT = 1
@@ -187,10 +187,7 @@ class Writer:
         out = self._target.out
         if self.path == out:
             return
-        old = out.with_name(f".{out.name}.{secrets.token_hex(4)}.old")
-        out.rename(old)
-        self.path.rename(out)
-        shutil.rmtree(old, ignore_errors=True)
+        put_in_place(self.path, out)
 
 
 def check_same(stored: Mapping[str, Any], asked: Mapping[str, Any], out: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_count, check_eta, check_in_range
+from postshift.basis._columns import missing
 from postshift.exceptions import InputError, LabelError, SettingError
 
 Split = tuple[IntArray, IntArray]
@@ -58,11 +59,9 @@ def one_a_row(values: Any, *, name: str) -> Any:
         remedy = ": of one-hot rows give numpy.argmax(..., axis=1), several labels a row are out of scope"
         remedy = remedy if len(shape) == 2 else ""
         raise LabelError(f"{name} must have one value a row. Got an array of shape {shape} instead{remedy}") from error
-    if found.dtype.kind in "Of":
-        missing = np.flatnonzero([value is None or value != value for value in found])  # noqa: PLR0124 -- NaN is not
-        if len(missing):
-            rows = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-            raise LabelError(f"{name} is missing in {len(missing)} of {len(found)} rows (rows {rows}): drop these rows")
+    if len(gone := np.flatnonzero(missing(found))):
+        rows = ", ".join(map(str, gone[:5])) + (", ..." if len(gone) > 5 else "")
+        raise LabelError(f"{name} is missing in {len(gone)} of {len(found)} rows (rows {rows}): drop these rows")
     return found
 
 

@@ -14,6 +14,7 @@ from postshift.report.facts import Belief, Cell, ChangedRow, Changes, Pair
 from postshift.rules.posterior import FLOOR
 
 SHOWN_ROWS = 50  # rows that changed, one by one
+SMALLEST = np.finfo(np.float64).tiny  # probabilities below it have no reciprocal
 SMALLEST_RATIO = 0.01  # a class that loses more than that of its probability in a row is counted as losing that
 
 
@@ -111,7 +112,7 @@ def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray
     """
     raised = example_weights * np.maximum(eta, FLOOR)
     raised /= raised.sum(axis=1, keepdims=True)
-    ratio = np.divide(raised, eta, out=np.ones_like(eta), where=eta > 0)
+    ratio = np.divide(raised, eta, out=np.ones_like(eta), where=eta >= SMALLEST)
     logs = np.log(np.maximum(ratio, SMALLEST_RATIO))
     held = eta if rows is None else eta * rows[:, None]
     apart = logs - (eta * logs).sum(axis=1, keepdims=True)

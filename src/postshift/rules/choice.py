@@ -369,7 +369,7 @@ def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> 
     if scale is not None and np.abs(values).max() > FAR_ABOVE * scale:
         found.append(
             f"answers are up to {np.abs(values).max():.6g}, and noise is judged for a metric whose range is about "
-            f"{scale:g}: say what its range is (scale=...)"
+            f"{scale:g}: say what its range is (scale=..., on the command line --metric-scale)"
         )
     for text in found:
         warnings.warn(text, PostshiftWarning, stacklevel=2)
