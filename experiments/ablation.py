@@ -6,9 +6,10 @@ Accuracy is what the paper looks at, by PI-EW; G-mean, by FW-EG, is shown beside
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from experiments.adult_paper import MAX_ITER, PROXY_BASES, Floats, Score, group_
 from experiments.adult_rows import as_task
 from experiments.baseline_methods import Data
 from experiments.chosen import fweg_by_cv
-from experiments.study import Results, summary
+from experiments.study import Measured, Results, summary
 from postshift import PostShiftClassifier
 from postshift.baselines import CoordinatePlugin
 from postshift.datasets import Part, Split
@@ -111,6 +112,24 @@ def stratified_order(labels: np.ndarray, *, rng: np.random.Generator) -> np.ndar
         rows = rng.permutation(np.flatnonzero(labels == label))
         place[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
     return np.argsort(place, kind="stable")
+
+
+def by_metric(methods: Mapping[str, Any], measure: Callable[..., Measured]) -> dict[str, Callable[..., Measured]]:
+    """Return ``measure(method, metric, seed, quick)`` of every metric and method, by name."""
+    return {
+        f"{metric.name}: {name}": partial(measure, method, metric)
+        for metric in METRICS
+        for name, method in methods.items()
+    }
+
+
+# -- what is shown ------------------------------------------------------------------------------------------
+
+
+def sections(results: Results, *tellers: Callable[[Results, Metric], str]) -> list[str]:
+    """Return what each teller says, under a heading for each metric."""
+    told = [(f"## {metric.heading}", *(tell(results, metric) for tell in tellers)) for metric in METRICS]
+    return [text for texts in told for text in texts if text]
 
 
 # -- values by place ----------------------------------------------------------------------------------------

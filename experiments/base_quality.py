@@ -16,7 +16,19 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from experiments import descent
-from experiments.ablation import METRICS, Given, Metric, mean_sd, of_base, of_default, of_paper, of_search, places
+from experiments.ablation import (
+    METRICS,
+    Given,
+    Metric,
+    by_metric,
+    mean_sd,
+    of_base,
+    of_default,
+    of_paper,
+    of_search,
+    places,
+    sections,
+)
 from experiments.adult_rows import load_data
 from experiments.baseline_methods import PROXY
 from experiments.study import Experiment, Measured, Results, draw_line, markdown, summary, whole_page
@@ -145,20 +157,13 @@ def make_page(results: Results) -> str:
     *paper's method*: PI-EW or FW-EG, radius 0.1, the basis by 5-fold cross-validation; *plug-in search*: class weights
     searched on the validation rows; *default*: `PostShiftClassifier`, the model frozen. Mean and standard deviation
     over the splits; bands in the figure are 95 % intervals."""
-    parts = [about]
-    for metric in METRICS:
-        parts += [f"## {metric.heading}", lines(results, metric), rising(results, metric)]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    return whole_page(results, "\n\n".join([about, *sections(results, lines, rising)]))
 
 
 EXPERIMENT = Experiment(
     name="base-quality",
     title="The result against the quality of the base model (ablation, panel c)",
-    methods={
-        f"{metric.name}: {name}": partial(measure, labels_of, metric)
-        for metric in METRICS
-        for name, labels_of in METHODS.items()
-    },
+    methods=by_metric(METHODS, measure),
     page=make_page,
     figure=[partial(draw, metric=metric) for metric in METRICS],
     config={"batches": BATCHES, "batch": descent.BATCH, "rate": descent.RATE},

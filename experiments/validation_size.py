@@ -20,6 +20,7 @@ from experiments.ablation import (
     METRICS,
     Given,
     Metric,
+    by_metric,
     fitted_labels,
     mean_sd,
     of_base,
@@ -27,6 +28,7 @@ from experiments.ablation import (
     of_paper,
     of_search,
     places,
+    sections,
     stratified_order,
 )
 from experiments.adult_paper import PROXY_BASES
@@ -166,20 +168,13 @@ def make_page(results: Results) -> str:
     *plug-in search*: class weights searched on the validation rows; *fine-tuning*: gradient descent on the validation
     rows, stopped by a quarter of them; *adaptive surrogates*: default settings, the paper's largest basis. Mean and
     standard deviation over the splits; bands in the figure are 95 % intervals."""
-    parts = [about]
-    for metric in METRICS:
-        parts += [f"## {metric.heading}", lines(results, metric), ahead(results, metric)]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    return whole_page(results, "\n\n".join([about, *sections(results, lines, ahead)]))
 
 
 EXPERIMENT = Experiment(
     name="validation-size",
     title="The result against the number of validation rows (ablation, panel d)",
-    methods={
-        f"{metric.name}: {name}": partial(measure, labels_of, metric)
-        for metric in METRICS
-        for name, labels_of in METHODS.items()
-    },
+    methods=by_metric(METHODS, measure),
     page=make_page,
     figure=[partial(draw, metric=metric) for metric in METRICS],
     config={"sizes": SIZES, "C": C},
