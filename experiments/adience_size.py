@@ -6,111 +6,46 @@ rest, smaller samples within larger ones; the networks are those of ``adience-sh
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from experiments import networks
-from experiments.ablation import mean_sd, places, quietly, stratified_order
-from experiments.adience_shift_table import BASES, BY_AGE, BY_BOTH, BY_CLASS
-from experiments.image_splits import ADIENCE, load_split, scaled
-from experiments.image_tables import CONFIG, bases_told, installed, recipe_told, seeds_told
-from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, ImageTask, Method, by_folds, likeliest, ours, rival
-from experiments.networks import PENULTIMATE, TUNING, Job, Wanted, reduced_layer, trained
+from experiments.ablation import mean_sd, places, stratified_order
+from experiments.adience_shift_table import BASES
+from experiments.image_splits import ADIENCE
+from experiments.image_tables import bases_told, config_of, installed, recipe_told, seeds_told
+from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, Method, by_folds, likeliest, ours, rival
+from experiments.networks import PENULTIMATE, TUNING
+from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, older_faces, strata
 from experiments.study import Experiment, Measured, Results, draw_line, markdown, welch, whole_page
 from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
-from postshift.datasets import Images, ImageSplit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZES = (50, 100, 200, 400, 800, 1_600)
 QUICK_SIZES = (40, 80)
-OLDER = ("validation", "test")
 PIEW, TUNED = "PI-EW, basis by CV", "fine-tuning"
-
-
-def joined(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the rows of both parts of the older faces."""
-    return np.concatenate([arrays[part] for part in OLDER])
-
-
-def joined_faces(split: ImageSplit) -> Images:
-    """Return all older faces, those of the validation part first; their row numbers are not in order."""
-    first, second = split.validation, split.test
-    return Images(
-        X=np.concatenate([first.X, second.X]),
-        y=np.concatenate([first.y, second.y]),
-        rows=np.concatenate([first.rows, second.rows]),
-        columns={name: np.concatenate([values, second.columns[name]]) for name, values in first.columns.items()},
-        class_names=first.class_names,
-    )
 
 
 @lru_cache(maxsize=1)
 def halves(seed: int, *, quick: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return places among the older faces: those for testing, and the others in the order in which they are taken."""
-    faces = joined_faces(load_split(ADIENCE, seed, quick=quick))
-    strata = 2 * faces.columns["age_bucket"] + faces.y
-    test, rest = train_test_split(np.arange(len(strata)), test_size=0.5, stratify=strata, random_state=seed)
-    order = stratified_order(strata[rest], rng=np.random.default_rng(seed))
+    groups = strata(older_faces(seed, quick=quick))
+    test, rest = train_test_split(np.arange(len(groups)), test_size=0.5, stratify=groups, random_state=seed)
+    order = stratified_order(groups[rest], rng=np.random.default_rng(seed))
     return test, rest[order]
 
 
-def parts_of(seed: int, size: int, *, quick: bool) -> dict[str, np.ndarray]:
-    """Return the places of validation and test rows among the older faces."""
+def cut_of(seed: int, size: int, *, quick: bool) -> Cut:
+    """Return so many validation rows, and the test rows, which are the same for all sizes."""
     test, order = halves(seed, quick=quick)
-    return {"validation": np.sort(order[:size]), "test": np.sort(test)}
-
-
-def task_of(seed: int, size: int, *, quick: bool) -> ImageTask:
-    """Return the task with so many validation rows."""
-    split, at = load_split(ADIENCE, seed, quick=quick), parts_of(seed, size, quick=quick)
-    base = Wanted(task=ADIENCE, method=networks.TRAIN, seed=seed, quick=quick)
-    network, layer, faces = trained(base), reduced_layer(base), joined_faces(split)
-    eta, coordinates = joined(network.eta), joined(layer)
-    ages, genders = (values[at["validation"]] for values in (faces.columns["age_bucket"], faces.y))
-    return ImageTask(
-        eta={"train": network.eta["train"], **{part: eta[rows] for part, rows in at.items()}},
-        labels={"train": split.train.y, **{part: faces.y[rows] for part, rows in at.items()}},
-        metric=Accuracy(),
-        places={"train": layer["train"], **{part: coordinates[rows] for part, rows in at.items()}},
-        groupings={BY_CLASS: genders, BY_AGE: ages, BY_BOTH: 2 * ages + genders},
-        seed=seed,
-        quick=quick,
-        with_constant=True,
-    )
-
-
-def by_shift(seed: int, size: int, *, quick: bool, method: Method) -> tuple[np.ndarray, float]:
-    """Return labels of the test rows by a post-shift, and its processor time."""
-    task = task_of(seed, size, quick=quick)
-    begin = time.process_time()
-    with quietly():
-        labels = method(task).labels
-    return labels, time.process_time() - begin
-
-
-def by_tuning(seed: int, size: int, *, quick: bool) -> tuple[np.ndarray, float]:
-    """Return those of the network trained on with the validation rows."""
-    split, at = load_split(ADIENCE, seed, quick=quick), parts_of(seed, size, quick=quick)
-    pixels, faces = scaled(split), joined_faces(split)
-    older = joined(pixels)
-    wanted = Wanted(task=ADIENCE, method=networks.TUNED, seed=seed, quick=quick)
-    trained(wanted.base)
-    begin = time.process_time()
-    job = Job(
-        wanted=wanted,
-        split=ImageSplit(train=split.train, **{part: faces.take(rows) for part, rows in at.items()}),
-        pixels={"train": pixels["train"], **{part: older[rows] for part, rows in at.items()}},
-    )
-    labels = networks.fine_tuned(job).predict_proba(job.pixels["test"]).argmax(axis=1)
-    return labels, time.process_time() - begin
+    return Cut(seed=seed, validation=np.sort(order[:size]), test=np.sort(test), quick=quick)
 
 
 SHIFTS: dict[str, Method] = {
@@ -120,19 +55,19 @@ SHIFTS: dict[str, Method] = {
     "default": ours("auto", BASES[1:]),
     "plug-in search": rival(lambda model, task: CoordinatePlugin(model, metric=task.metric)),
 }
-METHODS: dict[str, Callable[..., tuple[np.ndarray, float]]] = {
+METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
     **{name: partial(by_shift, method=method) for name, method in SHIFTS.items()},
     TUNED: by_tuning,
 }
 
 
-def measure(labels_of: Callable[..., tuple[np.ndarray, float]], seed: int, quick: bool) -> Measured:  # noqa: FBT001
+def measure(labels_of: Callable[[Cut, Any], Labelled], seed: int, quick: bool) -> Measured:  # noqa: FBT001
     """Return the test accuracy with every number of validation rows."""
-    faces, values, total = joined_faces(load_split(ADIENCE, seed, quick=quick)), {}, 0.0
+    values, total = {}, 0.0
     for size in QUICK_SIZES if quick else SIZES:
-        labels, seconds = labels_of(seed, size, quick=quick)
-        truth = faces.y[parts_of(seed, size, quick=quick)["test"]]
-        values[f"test@{size}"] = float(np.mean(labels == truth))
+        cut = cut_of(seed, size, quick=quick)
+        labels, seconds = labels_of(cut, Accuracy())
+        values[f"test@{size}"] = float(np.mean(labels == cut.truth))
         total += seconds
     return Measured(values=values, seconds=total)
 
@@ -195,6 +130,6 @@ EXPERIMENT = Experiment(
     page=make_page,
     figure=draw,
     seeds=networks.SEEDS[ADIENCE],
-    config={**CONFIG, "sizes": SIZES, "tuning": TUNING, "dimensions": PENULTIMATE.n_components},
+    config=config_of(ADIENCE, PENULTIMATE, sizes=SIZES),
     packages=installed("torch", "umap-learn"),
 )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.image_splits import CIFAR10
-from experiments.image_tables import CONFIG, installed, probabilities, recipe_told, seeds_told
+from experiments.image_tables import installed, probabilities, recipe_told, seeds_told
 from experiments.image_tasks import CONSTANT, RADII, RADIUS, ImageTask
-from experiments.networks import SEEDS
+from experiments.networks import RECIPE, SEEDS
 from experiments.study import COLOURS, Experiment, Measured, Results, markdown, summary, whole_page
 from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
@@ -141,6 +141,6 @@ EXPERIMENT = Experiment(
     page=make_page,
     figure=draw,
     seeds=SEEDS[CIFAR10],
-    config={"recipe": CONFIG["recipe"]},
+    config={"recipe": RECIPE},
     packages=installed("torch"),
 )

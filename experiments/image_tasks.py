@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -35,8 +35,8 @@ class ImageTask:
     """One split with a network's probabilities.
 
     ``places`` are the coordinates in which the Gaussian kernels of the bases are taken, and ``groupings`` say by which
-    groups of validation rows they are averaged: a basis has the name of its grouping, or is the constant one. Where
-    ``with_constant``, the paper's method has the constant function beside the averages.
+    groups of validation rows they are averaged: a basis has the name of its grouping, or is the constant one. For the
+    bases ``with_constant`` the paper's method has the constant function beside the averages.
     """
 
     eta: Mapping[str, Floats]
@@ -46,7 +46,7 @@ class ImageTask:
     groupings: Mapping[str, Labels]
     seed: int
     quick: bool = False
-    with_constant: bool = False
+    with_constant: Collection[str] = ()
 
     @property
     def n_classes(self) -> int:
@@ -80,7 +80,7 @@ class ImageTask:
         found = nearness(points, self.groupings[basis][rows])
         functions: dict[str, Any] = {part: found.transform(self.places[part]) for part in PARTS}
         functions["validation"][rows] = found.on_fit_rows(points)
-        return View(task=self, kept=rows, functions=functions)
+        return View(task=self, kept=rows, functions=functions, with_constant=basis in self.with_constant)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +94,7 @@ class View:
     task: ImageTask
     kept: Rows
     functions: Mapping[str, Floats | None]
+    with_constant: bool = False
 
     @cached_property
     def engine(self) -> MemoryEngine:
@@ -112,7 +113,7 @@ class View:
     def _averages(self, functions: Floats) -> Floats:
         """Return the functions of the paper's method."""
         found = functions[:, :-1]
-        return np.column_stack([np.ones(len(found)), found]) if self.task.with_constant else found
+        return np.column_stack([np.ones(len(found)), found]) if self.with_constant else found
 
     def fit(
         self, *, radius: float, max_iter: int, ridge: float = 0.0, known: bool = False, weighting: str = "diagonal"
@@ -177,7 +178,7 @@ def by_halves(
         best = max(scores, key=scores.__getitem__)
         return Shifted(
             labels=views[best[0]].predicted(fits[best], "test"),
-            queries=sum(found.n_questions for found in fits.values()),
+            queries=sum(found.n_questions for found in fits.values()) + len(fits),
             setting=_told(best),
         )
 
@@ -209,7 +210,7 @@ def by_folds(
         found = view.fit(radius=best[1], ridge=best[2], **options)
         return Shifted(
             labels=view.predicted(found, "test"),
-            queries=n_questions + found.n_questions,
+            queries=n_questions + len(settings) + found.n_questions,
             setting=_told(best),
         )
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ from postshift.datasets import ImageSplit
 Floats = NDArray[np.float64]
 
 TRAIN, VALIDATION = "train", "validation"
-TUNED, FORWARD, MATCHED, REWEIGHTED = "fine-tuning", "forward-correction", "kernel-mean-matching", "learn-to-reweight"
+BRIEFLY = "validation-briefly"  # for as many epochs as the paper's Adience network
+TUNED, SLOWLY = "fine-tuning", "fine-tuning-slowly"  # the second at the highest of the paper's rates
+FORWARD, MATCHED, REWEIGHTED = "forward-correction", "kernel-mean-matching", "learn-to-reweight"
 
 RECIPE: dict[str, Any] = {
     "network": "resnet14",
@@ -44,27 +46,32 @@ RECIPE: dict[str, Any] = {
     "n_processes": 2,
 }
 QUICK_RECIPE = {"network": "small", "epochs": 1, "batch_size": 32, "learning_rate": 0.1, "n_processes": 1}
-SHORT = 10  # epochs of the dear rivals
+SHORT = 10  # epochs of the dear rivals on CIFAR-10
 ON_FEW_ROWS = {"epochs": 100}  # validation rows alone
 NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and what differs from the recipe
     (CIFAR10, TRAIN): {},
     (ADIENCE, TRAIN): {},
     (CIFAR10, VALIDATION): ON_FEW_ROWS,
     (ADIENCE, VALIDATION): ON_FEW_ROWS,
+    (ADIENCE, BRIEFLY): {},
     (ADIENCE, TUNED): {},
     (CIFAR10, TUNED): {},
+    (ADIENCE, SLOWLY): {},
+    (CIFAR10, SLOWLY): {},
     (ADIENCE, MATCHED): {},
     (CIFAR10, FORWARD): {"epochs": SHORT},
-    (ADIENCE, REWEIGHTED): {"epochs": SHORT},
+    (ADIENCE, REWEIGHTED): {},
     (CIFAR10, REWEIGHTED): {"epochs": SHORT},
 }
 SEEDS = {CIFAR10: 3, ADIENCE: 3}
 
-TUNING: dict[str, Any] = {"rates": (0.01, 0.003, 0.001), "max_epochs": 50, "patience": 10, "held_out": 0.25}
+TUNING: dict[str, Any] = {"rates": (0.03, 0.01, 0.003, 0.001), "max_epochs": 50, "patience": 10, "held_out": 0.25}
 QUICK_TUNING = {**TUNING, "rates": (0.01,), "max_epochs": 1}
+TUNINGS = {TUNED: TUNING, SLOWLY: {**TUNING, "rates": (1e-4,)}}
+MATCHING: dict[str, Any] = {"on": "x"}
 PENULTIMATE = Reduction(n_components=10)  # coordinates of the last hidden layer, for kernel mean matching and bases
 DEARER = {REWEIGHTED: 3.0}  # times the work of an epoch of plain training
-BUILT_ON_BASE = (TUNED, FORWARD, MATCHED)
+BUILT_ON_BASE = (*TUNINGS, FORWARD, MATCHED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +97,7 @@ class Wanted:
     @property
     def tuning(self) -> dict[str, Any]:
         """The settings of fine-tuning."""
-        return QUICK_TUNING if self.quick else TUNING
+        return QUICK_TUNING if self.quick else TUNINGS[self.method]
 
     @property
     def base(self) -> Wanted:
@@ -98,13 +105,20 @@ class Wanted:
         return Wanted(task=self.task, method=TRAIN, seed=self.seed, quick=self.quick)
 
     @property
+    def n_processes(self) -> int:
+        """How many processes train it."""
+        return 1 if self.method in TUNINGS else int(self.recipe["n_processes"])
+
+    @property
     def identity(self) -> dict[str, Any]:
         """All that decides what is learnt, but for the versions of the packages."""
         found: dict[str, Any] = {"task": self.task, "method": self.method, "recipe": self.recipe}
         if self.quick:
             found["rows"] = QUICK
-        if self.method == TUNED:
+        if self.method in TUNINGS:
             found["tuning"] = self.tuning
+        if self.method == MATCHED:
+            found["matching"] = {**MATCHING, "reduction": asdict(PENULTIMATE)}
         if self.method in BUILT_ON_BASE:
             found["base"] = self.base.identity
         return found
@@ -118,9 +132,9 @@ class Wanted:
     def work(self) -> float:
         """Epochs times thousands of rows, about: by it the time left is told."""
         train, validation = {CIFAR10: (49, 1), ADIENCE: (12, 0.8)}[self.task]
-        if self.method == TUNED:
-            return len(TUNING["rates"]) * TUNING["max_epochs"] * 2 * validation  # one process, both parts
-        rows = validation if self.method == VALIDATION else train
+        if self.method in TUNINGS:
+            return len(self.tuning["rates"]) * self.tuning["max_epochs"] * 2 * validation  # one process, both parts
+        rows = validation if self.method in {VALIDATION, BRIEFLY} else train
         return float(self.recipe["epochs"] * rows * DEARER.get(self.method, 1.0))
 
 
@@ -205,7 +219,7 @@ def forward_corrected(job: Job) -> NetworkClassifier:
 def matched(job: Job) -> NetworkClassifier:
     """Return the network of training rows weighted by kernel mean matching on the reduced last hidden layer."""
     places = reduced_layer(job.wanted.base)
-    matching = KernelMeanMatching(LogisticRegression(max_iter=1000), on="x", random_state=job.wanted.seed)
+    matching = KernelMeanMatching(LogisticRegression(max_iter=1000), random_state=job.wanted.seed, **MATCHING)
     _, labels, _, labels_val = job.sides
     weights = matching.fit(places["train"], labels, places["validation"], labels_val).sample_weight_
     job.setting["rows of weight"] = round(float(weights.sum() ** 2 / (weights**2).sum()), 1)
@@ -222,7 +236,9 @@ def reweighted(job: Job) -> NetworkClassifier:
 WAYS: dict[str, Callable[[Job], NetworkClassifier]] = {
     TRAIN: on_training_rows,
     VALIDATION: on_validation_rows,
+    BRIEFLY: on_validation_rows,
     TUNED: fine_tuned,
+    SLOWLY: fine_tuned,
     FORWARD: forward_corrected,
     MATCHED: matched,
     REWEIGHTED: reweighted,
@@ -279,7 +295,7 @@ def _made(wanted: Wanted, tell: Callable[[Any], object]) -> dict[str, Any]:
     if wanted.method == MATCHED:
         reduced_layer(wanted.base)
     split = load_split(wanted.task, wanted.seed, quick=wanted.quick)
-    spent = Spent(wanted.folder / "spent.txt", n_processes=wanted.recipe["n_processes"])
+    spent = Spent(wanted.folder / "spent.txt", n_processes=wanted.n_processes)
 
     def progress(epoch: Any) -> None:
         spent.note()

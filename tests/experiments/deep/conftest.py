@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights, image_splits
+from experiments import (
+    adience_albums,
+    adience_shift_table,
+    adience_size,
+    cifar10_noise_table,
+    cifar10_weights,
+    image_splits,
+    older_faces,
+)
 from postshift.datasets import Images, ImageSplit
 
 SIDE = 8
@@ -15,7 +23,9 @@ SIZES = {"train": 200, "validation": 100, "test": 120}
 def clear():
     """Forget the splits and tasks of earlier tests."""
     image_splits.load_split.cache_clear()
+    older_faces.older_faces.cache_clear()
     adience_size.halves.cache_clear()
+    adience_albums.cut_of.cache_clear()
     for module in (adience_shift_table, cifar10_noise_table, cifar10_weights):
         module.load_task.cache_clear()
 
@@ -29,7 +39,11 @@ def photographs(n_rows, *, n_classes, rng):
         X=pixels.clip(0, 255).astype(np.uint8),
         y=labels,
         rows=np.arange(n_rows),
-        columns={"age_bucket": 5 + np.arange(n_rows) // n_classes % 3},
+        columns={
+            "age_bucket": 5 + np.arange(n_rows) // n_classes % 3,
+            "user": np.arange(n_rows) // 6 % 10,
+            "face_id": np.arange(n_rows) // 6 % 10,
+        },
         class_names=tuple(map(str, range(n_classes))),
     )
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights, runner
+from experiments import (
+    adience_albums,
+    adience_shift_table,
+    adience_size,
+    cifar10_noise_table,
+    cifar10_weights,
+    networks,
+    older_faces,
+    runner,
+)
 from experiments.image_splits import ADIENCE, CIFAR10, LOADERS, load_split
 from experiments.study import OUT, Results, Row
+from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
 from postshift.exceptions import DataNotFoundError
 
@@ -72,13 +82,28 @@ class TestMadeUp:
         assert found["test"] == pytest.approx(np.mean([found[f"recall of {name}"] for name in CLASSES]))
         assert found["recall of cat"] == 0
 
+    def test_the_f_measure_is_the_mean_of_both_classes(self):
+        truth, labels = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1])
+        found = adience_shift_table.scores(truth, labels)
+        assert found["test"] == pytest.approx((0.8 + 0.8) / 2)
+        assert adience_shift_table.scores(truth, np.zeros(5, dtype=int))["test"] == pytest.approx(0.75 / 2)
+        task = adience_shift_table.load_task(0, quick=True)
+        test = adience_shift_table.scores(task.labels["validation"], task.eta["validation"].argmax(axis=1))["test"]
+        assert task.value("validation", task.eta["validation"].argmax(axis=1)) == pytest.approx(test)
+
+    def test_slow_tuning_is_at_the_rate_that_its_name_says(self):
+        assert networks.TUNINGS[networks.SLOWLY]["rates"] == (1e-4,)
+        assert adience_shift_table.SLOWLY.endswith("1e-4")
+
     def test_the_page_says_which_rivals_are_beaten(self):
         method = adience_shift_table.UNKNOWN
         values = {
-            "cross-entropy [train]": [{"test": value} for value in (0.70, 0.71, 0.72)],
-            "fine-tuning": [{"test": value} for value in (0.79, 0.80, 0.81)],
-            method: [{"test": value} for value in (0.80, 0.81, 0.82)],
+            "cross-entropy [train]": (0.70, 0.71, 0.72),
+            "fine-tuning": (0.79, 0.80, 0.81),
+            method: (0.80, 0.81, 0.82),
         }
+        names = ("test", "F1 of men", "accuracy")
+        values = {method: [dict.fromkeys(names, value) for value in found] for method, found in values.items()}
         text = " ".join(adience_shift_table.EXPERIMENT.page(stored(adience_shift_table.EXPERIMENT, values)).split())
         assert f"{method} is above 1 of 2 rivals by Welch's test at 95 %; not above fine-tuning (+0.010)." in text
 
@@ -97,19 +122,48 @@ class TestSizes:
         assert (tmp_path / "adience-size.svg").exists()
 
     def test_rows_are_nested_and_no_test_rows(self):
-        small, large = (adience_size.parts_of(0, size, quick=True) for size in (40, 80))
-        assert set(small["validation"]) < set(large["validation"])
-        assert not set(large["validation"]) & set(large["test"])
-        assert np.array_equal(small["test"], large["test"])
+        small, large = (adience_size.cut_of(0, size, quick=True) for size in (40, 80))
+        assert set(small.validation) < set(large.validation)
+        assert not set(large.validation) & set(large.test)
+        assert np.array_equal(small.test, large.test)
 
     def test_probabilities_and_pixels_are_of_the_same_faces(self):
-        split, at = load_split(ADIENCE, 0, quick=True), adience_size.parts_of(0, 40, quick=True)
-        faces = adience_size.joined_faces(split)
-        task = adience_size.task_of(0, 40, quick=True)
-        assert np.array_equal(task.labels["validation"], faces.y[at["validation"]])
+        split, cut = load_split(ADIENCE, 0, quick=True), adience_size.cut_of(0, 40, quick=True)
+        faces = older_faces.older_faces(0, quick=True)
+        task = older_faces.task_of(cut, Accuracy())
+        assert np.array_equal(task.labels["validation"], faces.y[cut.validation])
         older = np.concatenate([split.validation.X, split.test.X])
         assert np.array_equal(faces.X, older)
-        assert task.eta["test"].shape == (len(at["test"]), 2)
+        assert task.eta["test"].shape == (len(cut.test), 2)
+
+
+@pytest.mark.usefixtures("made_up")
+class TestAlbums:
+    def test_every_method_runs_and_the_page_tells_of_known_persons(self):
+        outcome = runner.run(adience_albums.EXPERIMENT, folder=None, seeds=1, quick=True)
+        assert outcome.failures == ()
+        assert set(outcome.results.methods) == set(adience_albums.METHODS)
+        page = " ".join(adience_albums.EXPERIMENT.page(outcome.results).split())
+        assert "In the paper's split 100.0% of the test rows show a person" in page
+
+    def test_no_album_is_on_both_sides(self):
+        cut, faces = adience_albums.cut_of(0, quick=True), older_faces.older_faces(0, quick=True)
+        albums = [set(faces.columns["user"][rows]) for rows in (cut.validation, cut.test)]
+        assert not albums[0] & albums[1]
+        assert len(cut.validation) + len(cut.test) == len(faces.y)
+
+    def test_the_real_split_has_all_ages_and_genders_on_both_sides(self, monkeypatch):
+        monkeypatch.setattr("experiments.image_splits.LOADERS", LOADERS)
+        load_split.cache_clear()
+        try:
+            faces = older_faces.older_faces(0, quick=False)
+        except DataNotFoundError as error:
+            pytest.skip(f"THE ALBUMS OF ADIENCE WERE NOT SEEN: {error}")
+        cut = adience_albums.cut_of(0, quick=False)
+        shares = [np.bincount(older_faces.strata(faces)[rows])[10:] / len(rows) for rows in (cut.validation, cut.test)]
+        np.testing.assert_allclose(shares[0], shares[1], atol=0.03)
+        assert 0.15 < len(cut.validation) / len(faces.y) < 0.25
+        assert 0.5 < adience_albums.known_rows(0, quick=False)[adience_albums.KNOWN_PERSONS] < 1
 
 
 @pytest.mark.usefixtures("made_up")
@@ -153,14 +207,16 @@ def test_a_quick_look_at_the_real_photographs(task):
         load_split(task, 0, quick=True)
     except DataNotFoundError as error:
         pytest.skip(f"THE EXPERIMENTS WERE NOT RUN ON {task}: {error}")
-    beside = {CIFAR10: cifar10_weights, ADIENCE: adience_size}
-    for experiment in (TABLES[task].EXPERIMENT, beside[task].EXPERIMENT):
+    beside = {CIFAR10: [cifar10_weights], ADIENCE: [adience_size, adience_albums]}
+    for experiment in (module.EXPERIMENT for module in (TABLES[task], *beside[task])):
         outcome = runner.run(experiment, folder=None, seeds=1, quick=True)
         assert outcome.failures == ()
         assert experiment.page(outcome.results).startswith(f"# {experiment.title}")
 
 
-@pytest.mark.parametrize("module", [adience_shift_table, adience_size, cifar10_noise_table, cifar10_weights])
+@pytest.mark.parametrize(
+    "module", [adience_shift_table, adience_albums, adience_size, cifar10_noise_table, cifar10_weights]
+)
 def test_the_page_is_made_from_the_stored_results(module):
     experiment = module.EXPERIMENT
     if not (OUT / f"{experiment.name}.csv").exists():

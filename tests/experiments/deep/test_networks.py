@@ -118,6 +118,15 @@ class TestWays:
         assert trained(wanted(method=TUNED)).seconds == 2.0
         assert trained(wanted()).seconds == 3.0
 
+    def test_one_process_tunes_and_several_train(self):
+        found = {method: networks.Wanted(task=ADIENCE, method=method, seed=0).n_processes for method in (TRAIN, TUNED)}
+        assert found == {TRAIN: networks.RECIPE["n_processes"], TUNED: 1}
+
+    def test_the_coordinates_are_part_of_what_matching_is(self, monkeypatch):
+        before = wanted(ADIENCE, MATCHED).folder
+        monkeypatch.setattr(networks, "PENULTIMATE", networks.Reduction(n_components=3))
+        assert wanted(ADIENCE, MATCHED).folder != before
+
 
 class TestRows:
     def test_a_quick_look_has_all_labels_and_ages(self):

@@ -1,0 +1,133 @@
+"""Beyond the paper: F-measure on Adience where no album, and so no person, is among validation and test rows both.
+
+``python -m experiments adience-albums``. In the paper's split most test rows show a person whom the validation rows
+show too, and a network that is trained on validation rows can learn that person by heart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold
+
+from experiments import networks
+from experiments.adience_shift_table import DEFAULT, KNOWN, SHIFTS, UNKNOWN, scores
+from experiments.adult_tables import ours_among, standing
+from experiments.image_splits import ADIENCE, load_split
+from experiments.image_tables import (
+    LEGEND,
+    bases_told,
+    compared,
+    config_of,
+    installed,
+    recipe_told,
+    seeds_told,
+    tuning_told,
+)
+from experiments.image_tasks import likeliest
+from experiments.networks import PENULTIMATE
+from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, by_validation, older_faces, strata
+from experiments.study import Experiment, Measured, Results, table, whole_page
+from postshift.metrics import MacroF1
+
+N_FOLDS = 5  # one of them is for validation
+NETWORK, VALIDATION, TUNED = "cross-entropy [train]", "cross-entropy [val]", "fine-tuning"
+PREFIXES = ("FW-EG", "ours: influence", "ours: best", DEFAULT)
+KNOWN_PERSONS, SAME_PICTURES = "rows of known persons", "rows of known pictures"
+
+
+@lru_cache(maxsize=1)
+def cut_of(seed: int, *, quick: bool) -> Cut:
+    """Return validation and test rows of albums apart, with like shares of every age and gender."""
+    faces = older_faces(seed, quick=quick)
+    folds = StratifiedGroupKFold(N_FOLDS, shuffle=True, random_state=seed)
+    test, validation = next(folds.split(faces.y[:, None], strata(faces), faces.columns["user"]))
+    return Cut(seed=seed, validation=validation, test=test, quick=quick)
+
+
+def known_rows(seed: int, *, quick: bool) -> dict[str, float]:
+    """Return the share of test rows in the paper's split whose person, or whose very picture, is in validation."""
+    split = load_split(ADIENCE, seed, quick=quick)
+    val, test = split.validation, split.test
+    pictures = {image.tobytes() for image in val.X}
+    return {
+        KNOWN_PERSONS: float(np.isin(test.columns["face_id"], val.columns["face_id"]).mean()),
+        SAME_PICTURES: float(np.mean([image.tobytes() in pictures for image in test.X])),
+    }
+
+
+METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
+    NETWORK: partial(by_shift, method=likeliest),
+    VALIDATION: by_validation,
+    TUNED: by_tuning,
+    **{
+        name: partial(by_shift, method=SHIFTS[name])
+        for name in (
+            "opt-metric [val], base network",
+            "plug-in [train-val], exact",
+            UNKNOWN,
+            KNOWN,
+            "FW-EG [unknown psi], constant, radius 0.1",
+            "ours: influence regression, by queries alone",
+            "ours: inverse prior",
+            "ours: smoothed plug-in",
+            "ours: stack + smoothed plug-in",
+            "ours: best rule",
+            DEFAULT,
+        )
+    },
+}
+
+
+def measure(name: str, seed: int, quick: bool) -> Measured:  # noqa: FBT001
+    """Return the test metrics of a method; beside the network's, how many persons the paper's split knows."""
+    cut = cut_of(seed, quick=quick)
+    labels, seconds = METHODS[name](cut, MacroF1())
+    known = known_rows(seed, quick=quick) if name == NETWORK else {}
+    return Measured(values={**scores(cut.truth, labels), **known}, seconds=seconds)
+
+
+# -- what it shows ------------------------------------------------------------------------------------------
+
+
+def known_told(results: Results) -> str:
+    """Say how many test rows of the paper's split show somebody of the validation rows."""
+    persons, pictures = (results.values(NETWORK, name) for name in (KNOWN_PERSONS, SAME_PICTURES))
+    if not len(persons):
+        return ""
+    return f"""In the paper's split {persons.mean():.1%} of the test rows show a person whom the validation rows show
+    too, and {pictures.mean():.1%} are the very picture."""
+
+
+def make_page(results: Results) -> str:
+    """Return the page."""
+    layer = "the last hidden layer of the network of the training rows"
+    about = f"""Domain shift on Adience as in [adience-shift.md](adience-shift.md), but for one thing: the albums with
+    older faces are parted, a fifth of the rows for validation and the rest for test, so that nobody is in both. {
+        known_told(results)
+    } {seeds_told(results)}, of the albums and the network. {recipe_told()} {tuning_told()} {
+        bases_told(PENULTIMATE, of=layer, quick=results.quick)
+    } Folds and held-out quarters within the validation rows are drawn by row, for all methods alike."""
+    rivals = [method for method in results.methods if not method.startswith(("FW-EG", "ours"))]
+    parts = [
+        about,
+        table(results, ours=ours_among(results.methods, PREFIXES)),
+        LEGEND,
+        *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
+        standing(results, PREFIXES),
+    ]
+    return whole_page(results, "\n\n".join(part for part in parts if part))
+
+
+EXPERIMENT = Experiment(
+    name="adience-albums",
+    title="Domain shift on Adience, albums apart: F-measure",
+    methods={name: partial(measure, name) for name in METHODS},
+    page=make_page,
+    seeds=networks.SEEDS[ADIENCE],
+    config=config_of(ADIENCE, PENULTIMATE, metric=MacroF1().name, folds=N_FOLDS),
+    packages=installed("torch", "umap-learn"),
+)

@@ -1,0 +1,135 @@
+"""The older faces of Adience, cut anew into validation and test rows, and what methods make of such a cut.
+
+The network of the training rows is that of ``adience-shift``; those with validation rows are trained when asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from experiments import networks
+from experiments.ablation import quietly
+from experiments.adience_shift_table import BASES, groupings
+from experiments.image_splits import ADIENCE, load_split, scaled
+from experiments.image_tasks import ImageTask, Method
+from experiments.networks import Job, Wanted, reduced_layer, trained
+from postshift.baselines import NetworkClassifier
+from postshift.datasets import Images, ImageSplit
+
+OLDER = ("validation", "test")
+Labelled = tuple[np.ndarray, float]  # labels of the test rows, and the processor time that they took
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cut:
+    """Places of validation and test rows among the older faces of a seed."""
+
+    seed: int
+    validation: np.ndarray
+    test: np.ndarray
+    quick: bool = False
+
+    @property
+    def at(self) -> dict[str, np.ndarray]:
+        """The places of each part."""
+        return {part: getattr(self, part) for part in OLDER}
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The labels of the test rows."""
+        return older_faces(self.seed, quick=self.quick).y[self.test]
+
+
+@lru_cache(maxsize=1)
+def older_faces(seed: int, *, quick: bool) -> Images:
+    """Return all older faces, those of the table's validation rows first; their row numbers are not in order."""
+    split = load_split(ADIENCE, seed, quick=quick)
+    first, second = split.validation, split.test
+    return Images(
+        X=np.concatenate([first.X, second.X]),
+        y=np.concatenate([first.y, second.y]),
+        rows=np.concatenate([first.rows, second.rows]),
+        columns={name: np.concatenate([values, second.columns[name]]) for name, values in first.columns.items()},
+        class_names=first.class_names,
+    )
+
+
+def strata(faces: Images) -> np.ndarray:
+    """Return age and gender as one number."""
+    return 2 * faces.columns["age_bucket"] + faces.y
+
+
+def task_of(cut: Cut, metric: Any) -> ImageTask:
+    """Return the cut as post-shifts of the network see it."""
+    faces, base = older_faces(cut.seed, quick=cut.quick), base_of(cut)
+    network, layer, labels = trained(base), reduced_layer(base), load_split(ADIENCE, cut.seed, quick=cut.quick).train.y
+    return ImageTask(
+        eta={"train": network.eta["train"], **cut_up(network.eta, cut)},
+        labels={"train": labels, **{part: faces.y[rows] for part, rows in cut.at.items()}},
+        metric=metric,
+        places={"train": layer["train"], **cut_up(layer, cut)},
+        groupings=groupings(faces.columns["age_bucket"][cut.validation], faces.y[cut.validation]),
+        seed=cut.seed,
+        quick=cut.quick,
+        with_constant=BASES[1:],
+    )
+
+
+def base_of(cut: Cut) -> Wanted:
+    """Return the network of the training rows."""
+    return Wanted(task=ADIENCE, method=networks.TRAIN, seed=cut.seed, quick=cut.quick)
+
+
+def cut_up(arrays: Mapping[str, np.ndarray], cut: Cut) -> dict[str, np.ndarray]:
+    """Return the rows of each part of the cut, of arrays by the table's parts."""
+    older = np.concatenate([arrays[part] for part in OLDER])
+    return {part: older[rows] for part, rows in cut.at.items()}
+
+
+# -- methods ------------------------------------------------------------------------------------------------
+
+
+def by_shift(cut: Cut, metric: Any, *, method: Method) -> Labelled:
+    """Return labels by a post-shift."""
+    task = task_of(cut, metric)
+    begin = time.process_time()
+    with quietly():
+        labels = method(task).labels
+    return labels, time.process_time() - begin
+
+
+def by_tuning(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
+    """Return those of the network of the training rows, trained on with the validation rows."""
+    trained(base_of(cut))
+    return _by_network(cut, networks.TUNED, networks.fine_tuned)
+
+
+def by_validation(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
+    """Return those of a network of the validation rows alone, trained by one process."""
+    return _by_network(cut, networks.VALIDATION, _alone)
+
+
+def _alone(job: Job) -> NetworkClassifier:
+    """Return the network of the validation rows; it is small, and not kept."""
+    network = NetworkClassifier(**{**job.wanted.recipe, "n_processes": 1})
+    return network.fit(job.pixels["validation"], job.split.validation.y)
+
+
+def _by_network(cut: Cut, method: str, train: Callable[[Job], NetworkClassifier]) -> Labelled:
+    """Return the labels of a network trained on the cut."""
+    split, faces = load_split(ADIENCE, cut.seed, quick=cut.quick), older_faces(cut.seed, quick=cut.quick)
+    pixels = scaled(split)
+    job = Job(
+        wanted=Wanted(task=ADIENCE, method=method, seed=cut.seed, quick=cut.quick),
+        split=ImageSplit(train=split.train, **{part: faces.take(rows) for part, rows in cut.at.items()}),
+        pixels={"train": pixels["train"], **cut_up(pixels, cut)},
+    )
+    begin = time.process_time()
+    labels = train(job).predict_proba(job.pixels["test"]).argmax(axis=1)
+    return labels, time.process_time() - begin
