@@ -46,7 +46,7 @@ RECIPE: dict[str, Any] = {
     "n_processes": 2,
 }
 QUICK_RECIPE = {"network": "small", "epochs": 1, "batch_size": 32, "learning_rate": 0.1, "n_processes": 1}
-SHORT = 10  # epochs of the dear rivals on CIFAR-10
+SHORT = 10  # epochs of the dear rivals
 ON_FEW_ROWS = {"epochs": 100}  # validation rows alone
 NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and what differs from the recipe
     (CIFAR10, TRAIN): {},
@@ -60,7 +60,7 @@ NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and
     (CIFAR10, SLOWLY): {},
     (ADIENCE, MATCHED): {},
     (CIFAR10, FORWARD): {"epochs": SHORT},
-    (ADIENCE, REWEIGHTED): {},
+    (ADIENCE, REWEIGHTED): {"epochs": SHORT},
     (CIFAR10, REWEIGHTED): {"epochs": SHORT},
 }
 SEEDS = {CIFAR10: 3, ADIENCE: 3}
