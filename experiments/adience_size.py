@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from experiments import networks
 from experiments.ablation import mean_sd, places, stratified_order
-from experiments.adience_shift_table import BASES
+from experiments.adience_tables import BASES
 from experiments.image_splits import ADIENCE
 from experiments.image_tables import bases_told, config_of, installed, recipe_told, seeds_told
 from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, Method, by_folds, likeliest, ours, rival
@@ -45,7 +45,7 @@ def halves(seed: int, *, quick: bool) -> tuple[np.ndarray, np.ndarray]:
 def cut_of(seed: int, size: int, *, quick: bool) -> Cut:
     """Return so many validation rows, and the test rows, which are the same for all sizes."""
     test, order = halves(seed, quick=quick)
-    return Cut(seed=seed, validation=np.sort(order[:size]), test=np.sort(test), quick=quick)
+    return Cut(task=ADIENCE, seed=seed, validation=np.sort(order[:size]), test=np.sort(test), quick=quick)
 
 
 SHIFTS: dict[str, Method] = {
@@ -108,12 +108,12 @@ def against_tuning(results: Results) -> str:
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    layer = "the last hidden layer of the network of the training rows"
+    layer = "the last hidden layer of the better network of the training rows"
     rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
     about = f"""Men are told from women by a network trained on faces of up to 32 years; accuracy on older ones.
     {seeds_told(results)}, of the rows and the network. Half of the older faces are for testing; validation rows are
     drawn from the rest, smaller samples within larger ones, both with the same shares of every age and gender.
-    {recipe_told()} {bases_told(PENULTIMATE, of=layer, quick=results.quick)} *PI-EW*: accuracy is told, radius {
+    {recipe_told(ADIENCE)} {bases_told(PENULTIMATE, of=layer, quick=results.quick)} *PI-EW*: accuracy is told, radius {
         RADIUS:g}, the basis (constant, or with averages by class, by age, by both)
     and the ridge of the equations by 5-fold cross-validation. *fine-tuning*: rate (of {
         rates
@@ -130,6 +130,6 @@ EXPERIMENT = Experiment(
     page=make_page,
     figure=draw,
     seeds=networks.SEEDS[ADIENCE],
-    config=config_of(ADIENCE, PENULTIMATE, sizes=SIZES),
+    config=config_of(ADIENCE, (networks.TRAIN, networks.TUNED), PENULTIMATE, sizes=SIZES),
     packages=installed("torch", "umap-learn"),
 )

@@ -129,8 +129,8 @@ def make_page(results: Results) -> str:
     about = f"""2 % of the training images (1,000) keep their labels and are for validation. Of the others, trucks
     become automobiles, birds airplanes, deer horses, cats dogs and dogs cats, each with probability 0.6. {
         seeds_told(results)
-    }, of the rows, the flips and the network. {recipe_told()} {
-        tuning_told()
+    }, of the rows, the flips and the network. {recipe_told(CIFAR10)} {
+        tuning_told(CIFAR10)
     } Learn-to-reweight and forward correction (its matrix from
     anchors, as in the paper) are trained for {networks.SHORT} epochs, half of the others. {
         bases_told(PIXELS, of="the pixels", quick=results.quick)
@@ -163,6 +163,6 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     page=make_page,
     seeds=networks.SEEDS[CIFAR10],
-    config=config_of(CIFAR10, PIXELS),
+    config=config_of(CIFAR10, NETWORKS.values(), PIXELS),
     packages=installed("torch", "umap-learn"),
 )

@@ -123,7 +123,7 @@ def make_page(results: Results) -> str:
     """Return the page."""
     about = f"""What PI-EW multiplies the probabilities of a network with, when it is told the accuracy on 1,000 clean
     rows and the training labels are noisy (birds become airplanes, deer horses, trucks automobiles, cats and dogs each
-    other, with probability 0.6; {seeds_told(results)}). {recipe_told()}"""
+    other, with probability 0.6; {seeds_told(results)}). {recipe_told(CIFAR10)}"""
     why = """The weights follow from the class priors alone. A probe that moves a share of all rows to class i changes
     the accuracy by prior_val_i less the accuracy, and the weighted training confusions by prior_train_i w_i less a
     number that is the same for all i. So w_i = (prior_val_i + c) / prior_train_i: classes that labels left weigh more,

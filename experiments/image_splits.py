@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from postshift.datasets import Images, ImageSplit, adience_shift, cifar10_noise
 
-CIFAR10, ADIENCE = "cifar10-noise", "adience-shift"
-LOADERS = {CIFAR10: cifar10_noise, ADIENCE: adience_shift}
+CIFAR10, ADIENCE, BETTER = "cifar10-noise", "adience-shift", "adience-better"  # the last two differ in their networks
+LOADERS = {CIFAR10: cifar10_noise, ADIENCE: adience_shift, BETTER: adience_shift}
 PARTS = ("train", "validation", "test")
 QUICK = {"train": 300, "validation": 100, "test": 200}  # rows of a quick look at the most
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -14,19 +14,20 @@ from experiments.ablation import quietly
 from experiments.embeddings import CLIP, WIDTH, Reduction
 from experiments.image_splits import PARTS, load_split
 from experiments.image_tasks import RADII, RIDGES, ImageTask, Method
-from experiments.networks import NETWORKS, ON_FEW_ROWS, RECIPE, TRAIN, TUNING, TUNINGS, Trained, Wanted, trained
+from experiments.networks import NETWORKS, RECIPES, SLOWLY, TRAIN, TUNING, TUNINGS, VALIDATION, Trained, Wanted, trained
 from experiments.study import Measured, Results, markdown, welch
 
 Scores = Callable[[np.ndarray, np.ndarray], Mapping[str, float]]  # of true labels and predicted ones
 LoadTask = Callable[..., ImageTask]
 
 
-def config_of(task: str, reduction: Reduction, **more: Any) -> dict[str, Any]:
-    """Return what decides the results of a table: a stored one counts only while it is the same."""
+def config_of(task: str, used: Iterable[str], reduction: Reduction, **more: Any) -> dict[str, Any]:
+    """Return what decides the results of a table that uses some networks: a stored one counts while it is the same."""
+    names = list(used)
     return {
-        "recipe": RECIPE,
-        "networks": {method: changes for (of, method), changes in NETWORKS.items() if of == task},
-        "tuning": TUNINGS,
+        "recipe": RECIPES[task],
+        "networks": {method: NETWORKS[task, method] for method in names},
+        "tuning": {method: TUNINGS[method] for method in names if method in TUNINGS},
         "reduction": asdict(reduction),
         "width": WIDTH,
         "clip": CLIP,
@@ -93,20 +94,23 @@ def seeds_told(results: Results) -> str:
     return f"{n_seeds} {'seeds' if n_seeds > 1 else 'seed'}"
 
 
-def recipe_told() -> str:
-    """Say how the networks are trained."""
-    return f"""ResNet-14 (16, 32, 64 channels), {RECIPE["epochs"]} epochs of stochastic gradients in batches of
-    {RECIPE["batch_size"]} with Nesterov's momentum 0.9, one cycle of the learning rate (peak
-    {RECIPE["learning_rate"]:g}), weight decay {RECIPE["weight_decay"]:g}, images moved by up to four pixels and
-    mirrored."""
+def recipe_told(task: str) -> str:
+    """Say how the networks of a task are trained."""
+    recipe = RECIPES[task]
+    images = "images moved by up to four pixels and mirrored" if recipe["augment"] else "images as they are"
+    return f"""ResNet-14 (16, 32, 64 channels), {recipe["epochs"]} epochs of stochastic gradients in batches of
+    {recipe["batch_size"]} with Nesterov's momentum 0.9, one cycle of the learning rate (peak
+    {recipe["learning_rate"]:g}), weight decay {recipe["weight_decay"]:g}, {images}."""
 
 
-def tuning_told() -> str:
-    """Say how networks are trained with validation rows."""
+def tuning_told(task: str) -> str:
+    """Say how the networks of a task are trained with validation rows."""
     rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
-    return f"""The network of the validation rows alone takes {ON_FEW_ROWS["epochs"]} epochs. *Fine-tuning*: the network
-    of the training rows, trained on with three quarters of the validation rows, the rate (of {rates}) and the epoch
-    with the least cross-entropy on the other quarter; in a row of its own at 1e-4, the highest of the paper's rates."""
+    epochs = {**RECIPES[task], **NETWORKS[task, VALIDATION]}["epochs"]
+    slowly = "; in a row of its own at 1e-4, the highest of the paper's rates" if (task, SLOWLY) in NETWORKS else ""
+    return f"""The network of the validation rows alone takes {epochs} epochs. *Fine-tuning*: the network of the
+    training rows, trained on with three quarters of the validation rows, the rate (of {rates}) and the epoch with the
+    least cross-entropy on the other quarter{slowly}."""
 
 
 def bases_told(reduction: Reduction, *, of: str, quick: bool) -> str:

@@ -1,6 +1,6 @@
 """The older faces of Adience, cut anew into validation and test rows, and what methods make of such a cut.
 
-The network of the training rows is that of ``adience-shift``; those with validation rows are trained when asked for.
+The networks of the training rows are those of the tables; those with validation rows are trained when asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments import networks
 from experiments.ablation import quietly
-from experiments.adience_shift_table import BASES, groupings
+from experiments.adience_tables import BASES, base_of, groupings
 from experiments.image_splits import ADIENCE, load_split, scaled
 from experiments.image_tasks import ImageTask, Method
 from experiments.networks import Job, Wanted, reduced_layer, trained
@@ -28,8 +28,9 @@ Labelled = tuple[np.ndarray, float]  # labels of the test rows, and the processo
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cut:
-    """Places of validation and test rows among the older faces of a seed."""
+    """Places of validation and test rows among the older faces of a seed, for a task's network."""
 
+    task: str
     seed: int
     validation: np.ndarray
     test: np.ndarray
@@ -67,8 +68,9 @@ def strata(faces: Images) -> np.ndarray:
 
 def task_of(cut: Cut, metric: Any) -> ImageTask:
     """Return the cut as post-shifts of the network see it."""
-    faces, base = older_faces(cut.seed, quick=cut.quick), base_of(cut)
-    network, layer, labels = trained(base), reduced_layer(base), load_split(ADIENCE, cut.seed, quick=cut.quick).train.y
+    faces, base = older_faces(cut.seed, quick=cut.quick), base_of(cut.task, cut.seed, quick=cut.quick)
+    network, layer = trained(base), reduced_layer(base.seer)
+    labels = load_split(ADIENCE, cut.seed, quick=cut.quick).train.y
     return ImageTask(
         eta={"train": network.eta["train"], **cut_up(network.eta, cut)},
         labels={"train": labels, **{part: faces.y[rows] for part, rows in cut.at.items()}},
@@ -79,11 +81,6 @@ def task_of(cut: Cut, metric: Any) -> ImageTask:
         quick=cut.quick,
         with_constant=BASES[1:],
     )
-
-
-def base_of(cut: Cut) -> Wanted:
-    """Return the network of the training rows."""
-    return Wanted(task=ADIENCE, method=networks.TRAIN, seed=cut.seed, quick=cut.quick)
 
 
 def cut_up(arrays: Mapping[str, np.ndarray], cut: Cut) -> dict[str, np.ndarray]:
@@ -106,13 +103,13 @@ def by_shift(cut: Cut, metric: Any, *, method: Method) -> Labelled:
 
 def by_tuning(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
     """Return those of the network of the training rows, trained on with the validation rows."""
-    trained(base_of(cut))
-    return _by_network(cut, networks.TUNED, networks.fine_tuned)
+    trained(base_of(cut.task, cut.seed, quick=cut.quick))
+    return _by_network(cut, cut.task, networks.TUNED, networks.fine_tuned)
 
 
-def by_validation(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
-    """Return those of a network of the validation rows alone, trained by one process."""
-    return _by_network(cut, networks.VALIDATION, _alone)
+def by_validation(cut: Cut, metric: Any, *, task: str) -> Labelled:  # noqa: ARG001
+    """Return those of a network of the validation rows alone, trained by one process as that of a task."""
+    return _by_network(cut, task, networks.VALIDATION, _alone)
 
 
 def _alone(job: Job) -> NetworkClassifier:
@@ -121,12 +118,12 @@ def _alone(job: Job) -> NetworkClassifier:
     return network.fit(job.pixels["validation"], job.split.validation.y)
 
 
-def _by_network(cut: Cut, method: str, train: Callable[[Job], NetworkClassifier]) -> Labelled:
+def _by_network(cut: Cut, task: str, method: str, train: Callable[[Job], NetworkClassifier]) -> Labelled:
     """Return the labels of a network trained on the cut."""
     split, faces = load_split(ADIENCE, cut.seed, quick=cut.quick), older_faces(cut.seed, quick=cut.quick)
     pixels = scaled(split)
     job = Job(
-        wanted=Wanted(task=ADIENCE, method=method, seed=cut.seed, quick=cut.quick),
+        wanted=Wanted(task=task, method=method, seed=cut.seed, quick=cut.quick),
         split=ImageSplit(train=split.train, **{part: faces.take(rows) for part, rows in cut.at.items()}),
         pixels={"train": pixels["train"], **cut_up(pixels, cut)},
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments import (
     adience_shift_table,
+    adience_tables,
     adult_fairness_table,
     adult_proxy_table,
     cifar10_noise_table,
@@ -116,8 +117,8 @@ TASKS = (
         adience_shift_table,
         title="Adience, shift of age",
         metric="F-measure",
-        paper=adience_shift_table.UNKNOWN,
-        default=adience_shift_table.DEFAULT,
+        paper=adience_tables.UNKNOWN,
+        default=adience_tables.DEFAULT,
     ),
     whole(
         adult_fairness_table,

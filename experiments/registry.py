@@ -13,6 +13,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "macro-f": "experiments.macro_f",
     "validation-size": "experiments.validation_size",
     "adience-shift": "experiments.adience_shift_table",
+    "adience-better": "experiments.adience_better_table",
     "adience-albums": "experiments.adience_albums",
     "adience-size": "experiments.adience_size",
     "cifar10-noise": "experiments.cifar10_noise_table",
