@@ -7,8 +7,8 @@ import pytest
 
 from experiments import (
     adience_albums,
-    adience_shift_table,
     adience_size,
+    adience_tables,
     cifar10_noise_table,
     cifar10_weights,
     image_splits,
@@ -26,7 +26,7 @@ def clear():
     older_faces.older_faces.cache_clear()
     adience_size.halves.cache_clear()
     adience_albums.cut_of.cache_clear()
-    for module in (adience_shift_table, cifar10_noise_table, cifar10_weights):
+    for module in (adience_tables, cifar10_noise_table, cifar10_weights):
         module.load_task.cache_clear()
 
 
@@ -70,6 +70,6 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def made_up(cache, monkeypatch):
     """Photographs that are made up, and an empty cache."""
-    loaders = {image_splits.CIFAR10: loader(10), image_splits.ADIENCE: loader(2)}
+    loaders = {image_splits.CIFAR10: loader(10), image_splits.ADIENCE: loader(2), image_splits.BETTER: loader(2)}
     monkeypatch.setattr(image_splits, "LOADERS", loaders)
     return cache
