@@ -33,10 +33,15 @@ AUTHORS_NUMBERS = (4,)
 
 
 def functions(data: Data, number: int) -> list[int]:
-    """Return the columns of X that are basis functions beside the constant: the paper's, then the most common ones."""
+    """Return the columns of X that are basis functions beside the constant: the paper's, then the most common ones.
+
+    Of columns that are the same in all training rows the first is taken.
+    """
     named = [data.split.feature_names.index(name) for name in LARGEST[PROXY]]
     common = np.argsort(-data.split.train.X.sum(axis=0), kind="stable").tolist()
-    return list(dict.fromkeys([*named, *common]))[: number - 1]
+    order = list(dict.fromkeys([*named, *common]))
+    first = np.unique(data.split.train.X[:, order], axis=1, return_index=True)[1]
+    return [order[k] for k in sorted(first)][: number - 1]
 
 
 def by_fweg(data: Data, columns: list[int]) -> np.ndarray:
