@@ -23,8 +23,9 @@ LoadTask = Callable[..., ImageTask]
 
 def config_of(task: str, used: Iterable[str], reduction: Reduction, **more: Any) -> dict[str, Any]:
     """Return what decides the results of a table that uses some networks: a stored one counts while it is the same."""
-    names = list(used)
+    names, seer = list(used), Wanted(task=task, method=TRAIN, seed=0).seer.task
     return {
+        **({} if seer == task else {"seer": RECIPES[seer]}),
         "recipe": RECIPES[task],
         "networks": {method: NETWORKS[task, method] for method in names},
         "tuning": {method: TUNINGS[method] for method in names if method in TUNINGS},
