@@ -144,6 +144,13 @@ EXPERIMENT = Experiment(
     methods={name: partial(measure, name) for name in METHODS},
     page=make_page,
     seeds=networks.SEEDS[ADIENCE],
-    config=config_of(ADIENCE, USED, PENULTIMATE, metric=MacroF1().name, folds=N_FOLDS),
+    config=config_of(
+        ADIENCE,
+        USED,
+        PENULTIMATE,
+        metric=MacroF1().name,
+        folds=N_FOLDS,
+        better={method: networks.NETWORKS[BETTER, method] for method in USED},
+    ),
     packages=installed("torch", "umap-learn"),
 )
