@@ -1,4 +1,4 @@
-"""What the two tables on photographs share: networks and post-shifts as methods of a seed, and words of the pages."""
+"""What the tables on photographs share: networks and post-shifts as methods of a seed, and words of the pages."""
 
 from __future__ import annotations
 
