@@ -11,6 +11,6 @@ Where to look:
   ``adience_albums``, ``adience_size``; they share ``networks`` (what is trained), ``image_splits``, ``image_tasks``,
   ``image_tables``, ``embeddings``, ``cache``, and on Adience ``adience_tables`` and ``older_faces``.
 * Studies with a command of their own, ``python -m experiments.MODULE``: ``adult_paper``, ``baselines`` (and why they
-  differ from the paper, ``baselines_why``), ``classifier_table``, ``menu_study``, ``menu_figures``,
-  ``threshold_comparison``, ``weight_rates``; they share ``comparison``, ``baseline_methods``, ``menu_tasks``, ``rivals``.
+  differ from the paper, ``baselines_why``), ``classifier_table``, ``menu_study``, ``menu_figures``, ``weight_rates``,
+  ``threshold_comparison``; they share ``comparison``, ``baseline_methods``, ``menu_tasks`` and ``rivals``.
 """
