@@ -113,7 +113,7 @@ def draw(results: Results, axes: Axes) -> None:
     )
     axes.set_xticks(NUMBERS, [str(n) for n in NUMBERS])
     axes.minorticks_off()
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.27))  # between the lines
 
 
 def lines(results: Results) -> str:
