@@ -16,19 +16,14 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from experiments import networks
 from experiments.adience_tables import (
-    DEFAULT,
-    KNOWN,
-    PREFIXES,
     SHIFTS,
-    UNKNOWN,
     method_told,
+    others,
+    page_of,
     scores,
 )
-from experiments.adult_tables import ours_among, standing
 from experiments.image_splits import ADIENCE, BETTER, load_split
 from experiments.image_tables import (
-    LEGEND,
-    compared,
     config_of,
     installed,
     recipe_told,
@@ -36,9 +31,9 @@ from experiments.image_tables import (
     tuning_told,
 )
 from experiments.image_tasks import likeliest
-from experiments.networks import PENULTIMATE
+from experiments.networks import COORDINATES
 from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, by_validation, older_faces, strata
-from experiments.study import Experiment, Measured, Results, table, whole_page
+from experiments.study import Experiment, Measured, Results
 from postshift.metrics import MacroF1
 
 USED = (networks.TRAIN, networks.VALIDATION, networks.TUNED)
@@ -74,27 +69,12 @@ def better(cut: Cut, metric: Any, *, method: Callable[[Cut, Any], Labelled]) -> 
 
 METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
     NETWORK: partial(by_shift, method=likeliest),
-    "cross-entropy [val]": partial(by_validation, task=ADIENCE),
+    "cross-entropy [val]": by_validation,
     "fine-tuning": by_tuning,
     "the better network [train]": partial(better, method=partial(by_shift, method=likeliest)),
-    "the better network [val]": partial(by_validation, task=BETTER),
+    "the better network [val]": partial(better, method=by_validation),
     "the better network, fine-tuning": partial(better, method=by_tuning),
-    **{
-        name: partial(by_shift, method=SHIFTS[name])
-        for name in (
-            "opt-metric [val], base network",
-            "plug-in [train-val], exact",
-            UNKNOWN,
-            KNOWN,
-            "FW-EG [unknown psi], constant, radius 0.1",
-            "ours: influence regression, by queries alone",
-            "ours: inverse prior",
-            "ours: smoothed plug-in",
-            "ours: stack + smoothed plug-in",
-            "ours: best rule",
-            DEFAULT,
-        )
-    },
+    **{name: partial(by_shift, method=method) for name, method in SHIFTS.items()},
 }
 
 
@@ -127,15 +107,7 @@ def make_page(results: Results) -> str:
         method_told(results)
     } *The better network* is that of `adience-better`, and its methods are trained as there. Folds and held-out
     quarters within the validation rows are drawn by row, for all methods alike."""
-    rivals = [method for method in results.methods if not method.startswith(("FW-EG", "ours"))]
-    parts = [
-        about,
-        table(results, ours=ours_among(results.methods, PREFIXES)),
-        LEGEND,
-        *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
-        standing(results, PREFIXES),
-    ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    return page_of(results, about, rivals=others(results))
 
 
 EXPERIMENT = Experiment(
@@ -147,7 +119,7 @@ EXPERIMENT = Experiment(
     config=config_of(
         ADIENCE,
         USED,
-        PENULTIMATE,
+        COORDINATES,
         metric=MacroF1().name,
         folds=N_FOLDS,
         better={method: networks.NETWORKS[BETTER, method] for method in USED},

@@ -8,34 +8,27 @@ from __future__ import annotations
 
 from experiments import networks
 from experiments.adience_tables import (
-    DEFAULT,
-    KNOWN,
     MAX_ITER,
-    PREFIXES,
     SHIFTS,
     TASK,
-    UNKNOWN,
-    VALUES,
     method_told,
     of_task,
     opt_metric_of_validation,
+    others,
+    page_of,
     scores,
 )
-from experiments.adult_tables import ours_among, standing
 from experiments.image_splits import BETTER
 from experiments.image_tables import (
-    LEGEND,
-    compared,
     config_of,
     installed,
-    means,
     of_network,
     recipe_told,
     seeds_told,
     tuning_told,
 )
-from experiments.networks import PENULTIMATE
-from experiments.study import Experiment, Results, table, whole_page
+from experiments.networks import COORDINATES
+from experiments.study import Experiment, Results
 from postshift.metrics import MacroF1
 
 NETWORKS = {
@@ -51,18 +44,9 @@ def make_page(results: Results) -> str:
     about = f"""{TASK} {seeds_told(results)}, of the rows and the network. {recipe_told(BETTER)} {tuning_told(BETTER)} {
         method_told(results)
     } The bases see no more than the network itself does here. Validation and test rows show the
-    same persons, which favours the methods that train a network on validation rows (see `adience-albums`)."""
-    rivals = [method for method in results.methods if not method.startswith(("FW-EG", "ours"))]
-    parts = [
-        about,
-        table(results, ours=ours_among(results.methods, PREFIXES)),
-        LEGEND,
-        "Other values, mean over the seeds:",
-        means(results, VALUES),
-        *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
-        standing(results, PREFIXES),
-    ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    same persons, which favours the methods that train a network on validation rows
+    (`python -m experiments adience-albums` keeps them apart)."""
+    return page_of(results, about, rivals=others(results))
 
 
 EXPERIMENT = Experiment(
@@ -75,6 +59,6 @@ EXPERIMENT = Experiment(
     },
     page=make_page,
     seeds=networks.SEEDS[BETTER],
-    config=config_of(BETTER, NETWORKS.values(), PENULTIMATE, metric=MacroF1().name, iterations=MAX_ITER),
+    config=config_of(BETTER, NETWORKS.values(), COORDINATES, metric=MacroF1().name, iterations=MAX_ITER),
     packages=installed("torch", "umap-learn"),
 )

@@ -7,38 +7,32 @@ from __future__ import annotations
 
 from experiments import networks
 from experiments.adience_tables import (
-    DEFAULT,
     KNOWN,
     MAX_ITER,
-    PREFIXES,
     SHIFTS,
     TASK,
     UNKNOWN,
-    VALUES,
     by_cv,
     method_told,
     of_task,
     opt_metric_of_validation,
     over,
     own_places,
+    page_of,
     pixel_places,
     scores,
 )
-from experiments.adult_tables import ours_among, standing
 from experiments.image_splits import ADIENCE, BETTER
 from experiments.image_tables import (
-    LEGEND,
-    compared,
     config_of,
     installed,
-    means,
     of_network,
     recipe_told,
     seeds_told,
     tuning_told,
 )
-from experiments.networks import PENULTIMATE
-from experiments.study import Experiment, Results, table, whole_page
+from experiments.networks import COORDINATES
+from experiments.study import Experiment, Results
 from postshift.metrics import MacroF1
 
 SLOWLY = "fine-tuning, rate 1e-4"
@@ -90,17 +84,7 @@ def make_page(results: Results) -> str:
     rates of 1e-6 to 1e-4, as in the row *{SLOWLY}*; *fine-tuning* is tuned as one would in earnest. Validation and
     test rows show the same persons, in the paper too, which favours the methods that train a network on validation
     rows: the page `adience-albums` has them with the persons kept apart."""
-    parts = [
-        about,
-        table(results, ours=ours_among(results.methods, PREFIXES)),
-        LEGEND,
-        "Other values, mean over the seeds:",
-        means(results, VALUES),
-        deviations,
-        *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
-        standing(results, PREFIXES),
-    ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    return page_of(results, about, rivals=rivals, beside=deviations)
 
 
 EXPERIMENT = Experiment(
@@ -115,6 +99,6 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     page=make_page,
     seeds=networks.SEEDS[ADIENCE],
-    config=config_of(ADIENCE, NETWORKS.values(), PENULTIMATE, metric=MacroF1().name, iterations=MAX_ITER),
+    config=config_of(ADIENCE, NETWORKS.values(), COORDINATES, metric=MacroF1().name, iterations=MAX_ITER),
     packages=installed("torch", "umap-learn"),
 )

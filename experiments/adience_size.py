@@ -19,7 +19,7 @@ from experiments.adience_tables import BASES
 from experiments.image_splits import ADIENCE
 from experiments.image_tables import bases_told, config_of, installed, recipe_told, seeds_told
 from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, Method, by_folds, likeliest, ours, rival
-from experiments.networks import PENULTIMATE, TUNING
+from experiments.networks import COORDINATES, TUNING
 from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, older_faces, strata
 from experiments.study import Experiment, Measured, Results, draw_line, markdown, welch, whole_page
 from postshift import Accuracy
@@ -113,7 +113,7 @@ def make_page(results: Results) -> str:
     about = f"""Men are told from women by a network trained on faces of up to 32 years; accuracy on older ones.
     {seeds_told(results)}, of the rows and the network. Half of the older faces are for testing; validation rows are
     drawn from the rest, smaller samples within larger ones, both with the same shares of every age and gender.
-    {recipe_told(ADIENCE)} {bases_told(PENULTIMATE, of=layer, quick=results.quick)} *PI-EW*: accuracy is told, radius {
+    {recipe_told(ADIENCE)} {bases_told(COORDINATES, of=layer, quick=results.quick)} *PI-EW*: accuracy is told, radius {
         RADIUS:g}, the basis (constant, or with averages by class, by age, by both)
     and the ridge of the equations by 5-fold cross-validation. *fine-tuning*: rate (of {
         rates
@@ -130,6 +130,6 @@ EXPERIMENT = Experiment(
     page=make_page,
     figure=draw,
     seeds=networks.SEEDS[ADIENCE],
-    config=config_of(ADIENCE, (networks.TRAIN, networks.TUNED), PENULTIMATE, sizes=SIZES),
+    config=config_of(ADIENCE, (networks.TRAIN, networks.TUNED), COORDINATES, sizes=SIZES),
     packages=installed("torch", "umap-learn"),
 )

@@ -8,7 +8,7 @@ layer of a network trained on ImageNet does in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -16,11 +16,12 @@ import numpy as np
 from sklearn.metrics import accuracy_score, f1_score
 
 from experiments import networks
+from experiments.adult_tables import ours_among, standing
 from experiments.image_splits import flattened, load_split
-from experiments.image_tables import bases_told, of_shift, probabilities
+from experiments.image_tables import LEGEND, bases_told, compared, means, of_shift, probabilities
 from experiments.image_tasks import CONSTANT, RADII, RADIUS, RIDGES, ImageTask, Method, Shifted, by_folds, ours, rival
-from experiments.networks import PENULTIMATE, Wanted, reduced_layer, trained
-from experiments.study import Measured, Results
+from experiments.networks import COORDINATES, Wanted, reduced_layer, trained
+from experiments.study import Measured, Results, table, whole_page
 from postshift.baselines import CoordinatePlugin, OptMetric
 from postshift.metrics import MacroF1
 
@@ -94,7 +95,7 @@ def pixel_places(task: str, seed: int, *, quick: bool) -> Mapping[str, np.ndarra
     """Return few coordinates of the pixels."""
     parts = flattened(load_split(task, seed, quick=quick))
     of = {"task": task, "rows": {part: len(rows) for part, rows in parts.items()}, "what": "pixels"}
-    return PENULTIMATE.kept(parts, name=f"{task}-pixels-seed{seed}", of=of, seed=seed, quick=quick)
+    return COORDINATES.kept(parts, name=f"{task}-pixels-seed{seed}", of=of, seed=seed, quick=quick)
 
 
 def own_places(task: str, seed: int, *, quick: bool) -> Mapping[str, np.ndarray]:
@@ -142,8 +143,28 @@ three older ones a fifth is for validation and the rest for test, both with the 
 def method_told(results: Results) -> str:
     """Say what the bases and the paper's method are."""
     layer = "the last hidden layer of the better network of the training rows"
-    return f"""{bases_told(PENULTIMATE, of=layer, quick=results.quick)} The groups are the two classes, the three age
+    return f"""{bases_told(COORDINATES, of=layer, quick=results.quick)} The groups are the two classes, the three age
     buckets of the validation rows, or both; ages of test rows are not needed. The paper's method has the constant
     function beside the averages. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in, the last iterate;
     basis, ridge of the equations and, where only values are told, radius by 5-fold cross-validation on the validation
     rows. *KMM*: training rows weighted so that those coordinates match the validation rows', labels not read."""
+
+
+def page_of(results: Results, about: str, *, rivals: Collection[str], beside: str = "") -> str:
+    """Return a page: what it is about, the tables, what is to be said beside them, and who is above whom."""
+    parts = [
+        about,
+        table(results, ours=ours_among(results.methods, PREFIXES)),
+        LEGEND,
+        "Other values, mean over the seeds:",
+        means(results, VALUES),
+        beside,
+        *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
+        standing(results, PREFIXES),
+    ]
+    return whole_page(results, "\n\n".join(part for part in parts if part))
+
+
+def others(results: Results) -> list[str]:
+    """Return the methods that are neither the paper's nor ours."""
+    return [method for method in results.methods if not method.startswith(("FW-EG", "ours"))]

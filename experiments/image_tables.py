@@ -25,8 +25,8 @@ def config_of(task: str, used: Iterable[str], reduction: Reduction, **more: Any)
     """Return what decides the results of a table that uses some networks: a stored one counts while it is the same."""
     names, seer = list(used), Wanted(task=task, method=TRAIN, seed=0).seer.task
     return {
-        **({} if seer == task else {"seer": RECIPES[seer]}),
         "recipe": RECIPES[task],
+        "seer": RECIPES[seer],
         "networks": {method: NETWORKS[task, method] for method in names},
         "tuning": {method: TUNINGS[method] for method in names if method in TUNINGS},
         "reduction": asdict(reduction),

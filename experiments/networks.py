@@ -76,7 +76,7 @@ TUNING: dict[str, Any] = {"rates": (0.03, 0.01, 0.003, 0.001), "max_epochs": 50,
 QUICK_TUNING = {**TUNING, "rates": (0.01,), "max_epochs": 1}
 TUNINGS = {TUNED: TUNING, SLOWLY: {**TUNING, "rates": (1e-4,)}}
 MATCHING: dict[str, Any] = {"on": "x"}
-PENULTIMATE = Reduction(n_components=10)  # coordinates of the last hidden layer, for kernel mean matching and bases
+COORDINATES = Reduction(n_components=10)  # coordinates of the last hidden layer, for kernel mean matching and bases
 DEARER = {REWEIGHTED: 3.0}  # times the work of an epoch of plain training
 BUILT_ON_BASE = (*TUNINGS, FORWARD, MATCHED)
 
@@ -132,7 +132,7 @@ class Wanted:
         if self.method in TUNINGS:
             found["tuning"] = self.tuning
         if self.method == MATCHED:
-            found["matching"] = {**MATCHING, "reduction": asdict(PENULTIMATE), "seer": self.seer.identity}
+            found["matching"] = {**MATCHING, "reduction": asdict(COORDINATES), "seer": self.seer.identity}
         if self.method in BUILT_ON_BASE:
             found["base"] = self.base.identity
         return found
@@ -288,7 +288,7 @@ def trained(wanted: Wanted, *, tell: Callable[[Any], object] | None = None) -> T
 
 def reduced_layer(wanted: Wanted) -> dict[str, NDArray[np.float32]]:
     """Return few coordinates of a network's last hidden layer, for each part."""
-    return PENULTIMATE.kept(
+    return COORDINATES.kept(
         trained(wanted).embeddings,
         name=f"{wanted.name}-seed{wanted.seed}",
         of=wanted.identity,

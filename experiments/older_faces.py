@@ -104,12 +104,12 @@ def by_shift(cut: Cut, metric: Any, *, method: Method) -> Labelled:
 def by_tuning(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
     """Return those of the network of the training rows, trained on with the validation rows."""
     trained(base_of(cut.task, cut.seed, quick=cut.quick))
-    return _by_network(cut, cut.task, networks.TUNED, networks.fine_tuned)
+    return _by_network(cut, networks.TUNED, networks.fine_tuned)
 
 
-def by_validation(cut: Cut, metric: Any, *, task: str) -> Labelled:  # noqa: ARG001
-    """Return those of a network of the validation rows alone, trained by one process as that of a task."""
-    return _by_network(cut, task, networks.VALIDATION, _alone)
+def by_validation(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
+    """Return those of a network of the validation rows alone, trained by one process."""
+    return _by_network(cut, networks.VALIDATION, _alone)
 
 
 def _alone(job: Job) -> NetworkClassifier:
@@ -118,12 +118,12 @@ def _alone(job: Job) -> NetworkClassifier:
     return network.fit(job.pixels["validation"], job.split.validation.y)
 
 
-def _by_network(cut: Cut, task: str, method: str, train: Callable[[Job], NetworkClassifier]) -> Labelled:
+def _by_network(cut: Cut, method: str, train: Callable[[Job], NetworkClassifier]) -> Labelled:
     """Return the labels of a network trained on the cut."""
     split, faces = load_split(ADIENCE, cut.seed, quick=cut.quick), older_faces(cut.seed, quick=cut.quick)
     pixels = scaled(split)
     job = Job(
-        wanted=Wanted(task=task, method=method, seed=cut.seed, quick=cut.quick),
+        wanted=Wanted(task=cut.task, method=method, seed=cut.seed, quick=cut.quick),
         split=ImageSplit(train=split.train, **{part: faces.take(rows) for part, rows in cut.at.items()}),
         pixels={"train": pixels["train"], **cut_up(pixels, cut)},
     )

@@ -160,10 +160,10 @@ def make_page(results: Results) -> str:
     """Return the page."""
     about = f"""The proxy-label task on Adult, {len(results.seeds)} splits. Half of `adult.test` is for testing, the
     validation rows are drawn from the rest, smaller samples within larger ones. The paper has this panel on Adience,
-    with accuracy, PI-EW and fine-tuning of a network (the page `adience-size`); here it is the linear model
-    on Adult, on which every method can be run with every number of rows, and G-mean is shown beside accuracy. *paper's
-    method*: PI-EW (accuracy) or FW-EG
-    (G-mean), radius 0.1, the basis by 5-fold cross-validation or the constant one; *default*:
+    with accuracy, PI-EW and fine-tuning of a network (`python -m experiments adience-size`); here it is the linear
+    model on Adult, on which every method can be run with every number of rows, and G-mean is shown beside accuracy.
+    *paper's method*: PI-EW (accuracy) or FW-EG (G-mean), radius 0.1, the basis by 5-fold cross-validation or the
+    constant one; *default*:
     `PostShiftClassifier`, the model frozen;
     *plug-in search*: class weights searched on the validation rows; *fine-tuning*: gradient descent on the validation
     rows, stopped by a quarter of them; *adaptive surrogates*: default settings, the paper's largest basis. Mean and

@@ -124,7 +124,7 @@ class TestWays:
 
     def test_the_coordinates_are_part_of_what_matching_is(self, monkeypatch):
         before = wanted(ADIENCE, MATCHED).folder
-        monkeypatch.setattr(networks, "PENULTIMATE", networks.Reduction(n_components=3))
+        monkeypatch.setattr(networks, "COORDINATES", networks.Reduction(n_components=3))
         assert wanted(ADIENCE, MATCHED).folder != before
 
 
