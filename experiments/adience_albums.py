@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from experiments import networks
 from experiments.adience_tables import (
+    PREFIXES,
     SHIFTS,
     method_told,
     others,
@@ -33,6 +34,7 @@ from experiments.image_tables import (
 from experiments.image_tasks import likeliest
 from experiments.networks import COORDINATES
 from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, by_validation, older_faces, strata
+from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Measured, Results
 from postshift.metrics import MacroF1
 
@@ -115,6 +117,8 @@ EXPERIMENT = Experiment(
     title="Domain shift on Adience, albums apart: F-measure",
     methods={name: partial(measure, name) for name in METHODS},
     page=make_page,
+    figure=dots(PREFIXES, metric="F-measure"),
+    panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[ADIENCE],
     config=config_of(
         ADIENCE,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from experiments import networks
 from experiments.adience_tables import (
     MAX_ITER,
+    PREFIXES,
     SHIFTS,
     TASK,
     method_told,
@@ -28,6 +29,7 @@ from experiments.image_tables import (
     tuning_told,
 )
 from experiments.networks import COORDINATES
+from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Results
 from postshift.metrics import MacroF1
 
@@ -49,15 +51,18 @@ def make_page(results: Results) -> str:
     return page_of(results, about, rivals=others(results))
 
 
+METHODS = {
+    **{name: of_network(BETTER, method, scores) for name, method in NETWORKS.items()},
+    "opt-metric [val]": opt_metric_of_validation(BETTER),
+    **{name: of_task(BETTER, method) for name, method in SHIFTS.items()},
+}
 EXPERIMENT = Experiment(
     name=BETTER,
     title="Domain shift on Adience with a better network: F-measure",
-    methods={
-        **{name: of_network(BETTER, method, scores) for name, method in NETWORKS.items()},
-        "opt-metric [val]": opt_metric_of_validation(BETTER),
-        **{name: of_task(BETTER, method) for name, method in SHIFTS.items()},
-    },
+    methods=METHODS,
     page=make_page,
+    figure=dots(PREFIXES, metric="F-measure"),
+    panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[BETTER],
     config=config_of(BETTER, NETWORKS.values(), COORDINATES, metric=MacroF1().name, iterations=MAX_ITER),
     packages=installed("torch", "umap-learn"),

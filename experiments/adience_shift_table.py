@@ -9,6 +9,7 @@ from experiments import networks
 from experiments.adience_tables import (
     KNOWN,
     MAX_ITER,
+    PREFIXES,
     SHIFTS,
     TASK,
     UNKNOWN,
@@ -32,6 +33,7 @@ from experiments.image_tables import (
     tuning_told,
 )
 from experiments.networks import COORDINATES
+from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Results
 from postshift.metrics import MacroF1
 
@@ -87,17 +89,20 @@ def make_page(results: Results) -> str:
     return page_of(results, about, rivals=rivals, beside=deviations)
 
 
+METHODS = {
+    **{name: of_network(ADIENCE, method, scores) for name, method in NETWORKS.items()},
+    BETTER_NETWORK: of_network(BETTER, networks.TRAIN, scores),
+    OPT_METRIC: opt_metric_of_validation(ADIENCE),
+    **{name: of_task(ADIENCE, method) for name, method in {**SHIFTS, **OTHERS}.items()},
+}
 EXPERIMENT = Experiment(
     name=ADIENCE,
     title="Domain shift on Adience (Table 4): F-measure",
-    methods={
-        **{name: of_network(ADIENCE, method, scores) for name, method in NETWORKS.items()},
-        BETTER_NETWORK: of_network(BETTER, networks.TRAIN, scores),
-        OPT_METRIC: opt_metric_of_validation(ADIENCE),
-        **{name: of_task(ADIENCE, method) for name, method in {**SHIFTS, **OTHERS}.items()},
-    },
+    methods=METHODS,
     paper=PAPER,
     page=make_page,
+    figure=dots(PREFIXES, metric="F-measure"),
+    panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[ADIENCE],
     config=config_of(ADIENCE, NETWORKS.values(), COORDINATES, metric=MacroF1().name, iterations=MAX_ITER),
     packages=installed("torch", "umap-learn"),

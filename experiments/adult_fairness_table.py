@@ -13,6 +13,7 @@ from experiments.adult_paper import FAIRNESS_BASES, RADII, Result, Setting, Task
 from experiments.adult_rows import as_black_box
 from experiments.adult_tables import CONFIG, Goal, Run, from_baselines, of_paper, on_task, page, quick_of, surrogates
 from experiments.baseline_methods import FAIRNESS, METHODS
+from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Results
 
 SEARCHED = "FW-EG, basis and radius searched in-sample"
@@ -75,6 +76,8 @@ EXPERIMENT = Experiment(
     methods=on_task(FAIRNESS, RUNS),
     paper=PAPER,
     page=make_page,
+    figure=dots(PREFIXES, metric="G-mean of both genders"),
+    panel_size=dots_size(len(RUNS)),
     config=CONFIG,
     quick_methods=quick_of(RUNS),
 )

@@ -10,6 +10,7 @@ from experiments import baselines
 from experiments.adult_paper import PROXY_BASES, RADII, Setting, cross_validated
 from experiments.adult_tables import CONFIG, Goal, Run, from_baselines, of_paper, on_task, page, quick_of, surrogates
 from experiments.baseline_methods import METHODS, PROXY, Method
+from experiments.pictures import dots, dots_size
 from experiments.rivals import TunedThreshold
 from experiments.study import Experiment, Results
 
@@ -57,6 +58,8 @@ EXPERIMENT = Experiment(
     methods=on_task(PROXY, RUNS),
     paper=PAPER,
     page=make_page,
+    figure=dots(PREFIXES, metric="G-mean"),
+    panel_size=dots_size(len(RUNS)),
     config=CONFIG,
     quick_methods=quick_of(RUNS),
 )

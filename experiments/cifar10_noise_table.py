@@ -30,6 +30,7 @@ from experiments.image_tables import (
     tuning_told,
 )
 from experiments.image_tasks import CONSTANT, RADII, RIDGES, ImageTask, Method, by_folds, by_halves, ours, plain, rival
+from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Results, table, whole_page
 from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
@@ -153,15 +154,18 @@ def make_page(results: Results) -> str:
     return whole_page(results, "\n\n".join(part for part in parts if part))
 
 
+METHODS = {
+    **{name: of_network(CIFAR10, method, scores) for name, method in NETWORKS.items()},
+    **{name: of_shift(load_task, method, scores) for name, method in SHIFTS.items()},
+}
 EXPERIMENT = Experiment(
     name=CIFAR10,
     title="Label noise on CIFAR-10 (Table 2): accuracy",
-    methods={
-        **{name: of_network(CIFAR10, method, scores) for name, method in NETWORKS.items()},
-        **{name: of_shift(load_task, method, scores) for name, method in SHIFTS.items()},
-    },
+    methods=METHODS,
     paper=PAPER,
     page=make_page,
+    figure=dots(PREFIXES, metric="accuracy"),
+    panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[CIFAR10],
     config=config_of(CIFAR10, NETWORKS.values(), PIXELS),
     packages=installed("torch", "umap-learn"),

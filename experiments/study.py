@@ -73,8 +73,9 @@ class Experiment:
 
     ``methods`` are functions of (seed, quick) by name; ``paper`` has the mean and standard deviation of the paper's
     table, for those of them that it has. ``page`` makes the page, ``figure`` draws one or, given several functions,
-    several panels side by side. A stored result counts only while it was made with the same ``config``. ``packages``
-    are those beside postshift's own whose versions matter. A quick look runs ``quick_methods``, by default all.
+    several panels side by side, each of ``panel_size`` inches. A stored result counts only while it was made with the
+    same ``config``. ``packages`` are those beside postshift's own whose versions matter. A quick look runs
+    ``quick_methods``, by default all.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Experiment:
     page: Callable[[Results], str]
     paper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     figure: Callable[[Results, Axes], None] | Sequence[Callable[[Results, Axes], None]] | None = None
+    panel_size: tuple[float, float] = (5.9, 4.4)
     seeds: int = 5
     config: Mapping[str, Any] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
@@ -352,7 +354,8 @@ def write_figures(results: Results, folder: Path) -> None:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("figures need matplotlib: pip install 'postshift[report]'") from error
-    figure = Figure(figsize=(5.6 * len(panels) + 0.6, 4.4), layout="constrained")
+    width, height = results.experiment.panel_size
+    figure = Figure(figsize=(width * len(panels), height), layout="constrained")
     for place, draw in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), place)
         axes.grid(visible=True, color="0.9", linewidth=0.8)

@@ -1,0 +1,87 @@
+"""The picture of a table: a line for each method, its mean with the interval, and the paper's figure beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.study import COLOURS, Results, Summary, summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, LINE, MARGIN = 9.0, 0.22, 1.2  # inches: of a picture, of a method's line, above and below the lines
+PAPERS = ("FW-EG", "PI-EW", "ours: paper's method")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Whose a method is, and how it is drawn."""
+
+    whose: str
+    colour: str
+    marker: str
+
+
+RIVAL = Kind("rivals", COLOURS[6], "o")
+SIMPLE = Kind("simple rules of ours", COLOURS[5], "s")
+PAPER = Kind("the paper's method", COLOURS[1], "^")
+OURS = Kind("our rules", COLOURS[0], "P")
+KINDS = (RIVAL, SIMPLE, PAPER, OURS)
+
+
+def kind_of(name: str, prefixes: tuple[str, ...]) -> Kind:
+    """Return whose a method is; ``prefixes`` are those of the paper's method and of our rules but for simple ones."""
+    if name.startswith(PAPERS):
+        return PAPER
+    if name.startswith(prefixes):
+        return OURS
+    return SIMPLE if name.startswith("ours") else RIVAL
+
+
+def dots_size(n_methods: int) -> tuple[float, float]:
+    """Return width and height of the picture of so many methods."""
+    return WIDTH, MARGIN + LINE * n_methods
+
+
+def dots(prefixes: tuple[str, ...], *, metric: str) -> Callable[[Results, Axes], None]:
+    """Return what draws a table: means and 95 % intervals in the table's order, and the highest mean of the others."""
+
+    def draw(results: Results, axes: Axes) -> None:
+        shown = results.methods
+        found = {method: summary(results.values(method)) for method in shown}
+        kinds = {method: kind_of(method, prefixes) for method in shown}
+        for kind in KINDS:
+            _draw_kind(axes, kind, {place: found[each] for place, each in enumerate(shown) if kinds[each] == kind})
+        low, high = axes.get_xlim()
+        theirs = [told.mean for method, told in found.items() if kinds[method] in (RIVAL, SIMPLE)]
+        if theirs:
+            axes.axvline(max(theirs), color="0.5", linewidth=0.9, linestyle="--", label="the best of the others")
+        paper = results.experiment.paper
+        said = {place: paper[each][0] for place, each in enumerate(shown) if each in paper}
+        _draw_said(axes, said, low=low)
+        axes.set(xlim=(low, max([high, *said.values()])), ylim=(len(shown) - 0.4, -0.6))
+        axes.set_xlabel(f"{metric}, mean and 95 % interval")
+        axes.set_yticks(range(len(shown)), shown, fontsize=8)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=8)
+
+    return draw
+
+
+def _draw_kind(axes: Axes, kind: Kind, told: Mapping[int, Summary]) -> None:
+    """Draw means with their intervals at the places of methods of one kind."""
+    if told:
+        half = [0 if each.n < 2 else each.high - each.mean for each in told.values()]
+        means = [each.mean for each in told.values()]
+        style: dict[str, Any] = {"fmt": kind.marker, "color": kind.colour, "markersize": 5.5, "elinewidth": 1.5}
+        axes.errorbar(means, list(told), xerr=half, label=kind.whose, **style)
+
+
+def _draw_said(axes: Axes, said: Mapping[int, float], *, low: float) -> None:
+    """Draw the paper's figures; those far below all of ours are written at the edge, with an arrow."""
+    near = {place: value for place, value in said.items() if value > low}
+    if near:
+        axes.plot(list(near.values()), list(near), "D", color="black", fillstyle="none", label="the paper's figure")
+    for place in said.keys() - near.keys():
+        axes.text(0.01, place, f"← ◇ {said[place]:.3f}", transform=axes.get_yaxis_transform(), va="center", fontsize=8)
