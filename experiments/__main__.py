@@ -1,4 +1,4 @@
-"""Run the paper's experiments: ``python -m experiments NAME|all [--seeds N] [--quick] [--render] [--out DIR]``.
+"""Run the paper's experiments: ``python -m experiments NAME|all [--seeds N] [--methods TEXT] [--quick] [--render]``.
 
 Every finished (method, seed) is stored at once in ``docs/results/NAME.csv``; a run that was stopped or killed goes on
 where it was. Then the page ``NAME.md`` and the figures are made from what is stored. The exit code is 1 where something
@@ -19,7 +19,7 @@ from pathlib import Path
 from experiments import runner
 from experiments.registry import EXPERIMENTS
 from experiments.runner import say
-from experiments.study import OUT, Experiment, StoredLineError
+from experiments.study import OUT, Experiment, Results, StoredLineError
 
 ALL = "all"
 
@@ -53,6 +53,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"an experiment (see --list), or '{ALL}'")
     parser.add_argument("--list", action="store_true", help="list the experiments and end")
     parser.add_argument("--seeds", type=_count, help="number of seeds (default: the experiment's own; 1 with --quick)")
+    parser.add_argument(
+        "--methods", nargs="+", default=[], metavar="TEXT", help="only those whose names have one of these texts"
+    )
     parser.add_argument("--quick", action="store_true", help="smallest sizes, a minute each; stored only with --out")
     parser.add_argument("--render", action="store_true", help="only make pages and figures again from the stored CSV")
     parser.add_argument("--out", type=Path, help="folder of the results (default: docs/results)")
@@ -63,23 +66,27 @@ def carry_out(name: str, args: argparse.Namespace) -> tuple[str, ...]:
     """Run one experiment, make its page, and return what failed."""
     try:
         experiment = load(name)
-        folder = args.out or OUT
         if args.render:
-            return render(experiment, folder, quick=args.quick)
+            return render(experiment, args.out or OUT, quick=args.quick)
+        if not any(runner.chosen(method, args.methods) for method in experiment.methods):
+            return (f"{name}: no method has {' or '.join(args.methods)} in its name: {', '.join(experiment.methods)}",)
+        folder = args.out or (None if args.quick else OUT)
         seeds = args.seeds or (1 if args.quick else experiment.seeds)
-        if args.quick and args.out is None:
-            outcome = runner.run(experiment, folder=None, seeds=seeds, quick=True)
-            if outcome.results.rows:
-                print(experiment.page(outcome.results))
-            return outcome.failures
-        folder.mkdir(parents=True, exist_ok=True)
-        outcome = runner.run(experiment, folder=folder, seeds=seeds, quick=args.quick)
+        outcome = runner.run(experiment, folder=folder, seeds=seeds, quick=args.quick, only=args.methods)
         if outcome.results.rows:
-            runner.write_page(outcome.results, folder)
-            say(f"{name}: {folder / name}.md")
+            show(outcome.results, folder)
     except (ImportError, StoredLineError) as error:
         return (f"{name}: {error}",)
     return outcome.failures
+
+
+def show(results: Results, folder: Path | None) -> None:
+    """Write the page, or print it where there is no folder."""
+    if folder is None:
+        print(results.experiment.page(results))
+        return
+    runner.write_page(results, folder)
+    say(f"{results.experiment.name}: {folder / results.experiment.name}.md")
 
 
 def render(experiment: Experiment, folder: Path, *, quick: bool) -> tuple[str, ...]:

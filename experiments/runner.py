@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +30,16 @@ def stored(experiment: Experiment, folder: Path, *, quick: bool = False) -> Resu
     return experiment.results(Store(folder / f"{experiment.name}.csv").read(), quick=quick)
 
 
-def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool) -> Outcome:
-    """Run every (method, seed) that is not stored, seed by seed; without a folder nothing is stored."""
+def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool, only: Sequence[str] = ()) -> Outcome:
+    """Run every (method, seed) that is not stored, seed by seed; without a folder nothing is stored.
+
+    Where texts are given in ``only``, methods whose names have none of them are left out.
+    """
     store = None if folder is None else Store(folder / f"{experiment.name}.csv")
     rows = [] if store is None else store.read()
     done = experiment.results(rows, quick=quick).runs
-    todo = [each for each in experiment.wanted(seeds=seeds, quick=quick) if each not in done]
+    wanted = [each for each in experiment.wanted(seeds=seeds, quick=quick) if chosen(each[0], only)]
+    todo = [each for each in wanted if each not in done]
     failures = []
     with progress(experiment.name, len(todo)) as step:
         for method, seed in todo:
@@ -51,7 +55,14 @@ def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool)
             if store is not None:
                 store.append(found)
             step(f"{method}, seed {seed} ({time.perf_counter() - begin:.1f} s)")
+    if store is not None:
+        rows = store.read()  # another process may have run other methods
     return Outcome(results=experiment.results(rows, quick=quick), failures=tuple(failures))
+
+
+def chosen(method: str, only: Sequence[str]) -> bool:
+    """Return whether a method's name has one of some texts; where there are none, all are chosen."""
+    return not only or any(text in method for text in only)
 
 
 def measure(experiment: Experiment, method: str, seed: int, *, quick: bool) -> list[Row]:

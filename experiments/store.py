@@ -49,6 +49,7 @@ class Store:
 
     def append(self, rows: Sequence[Row]) -> None:
         """Append rows in one piece; they are on the disk when this returns."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self._mend():

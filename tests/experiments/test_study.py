@@ -258,6 +258,30 @@ class TestCommand:
         text = (toy / "out" / "toy.md").read_text()
         assert "**Incomplete.** 3 of 6 runs are not stored yet, of: a; b; c." in text
 
+    def test_some_methods_alone_and_then_the_others(self, toy):
+        assert run(toy, "--methods", "b", "zzz", "--seeds", "1") == 0
+        assert log(toy) == ["b 0"]
+        assert "**Incomplete.** 5 of 6 runs are not stored yet" in (toy / "out" / "toy.md").read_text()
+        assert run(toy) == 0
+        assert log(toy)[1:] == ["a 0", "c 0", "a 1", "b 1", "c 1"]
+
+    def test_the_page_has_what_another_process_stored_meanwhile(self, toy, monkeypatch):
+        measure = runner.measure
+
+        def beside(*given, **options):
+            monkeypatch.setattr(runner, "measure", measure)
+            assert run(toy, "--methods", "c") == 0
+            return runner.measure(*given, **options)
+
+        monkeypatch.setattr(runner, "measure", beside)
+        assert run(toy, "--methods", "a", "b") == 0
+        assert "Incomplete" not in (toy / "out" / "toy.md").read_text()
+
+    def test_no_such_method(self, toy, capsys):
+        assert run(toy, "--methods", "x", "y") == 1
+        assert "toy: no method has x or y in its name: a, b, c" in capsys.readouterr().err
+        assert log(toy) == []
+
     def test_a_failing_method_is_told_and_the_others_go_on(self, toy, capsys):
         (toy / "broken").write_text("a b")
         assert run(toy) == 1
