@@ -17,8 +17,10 @@ from sklearn.model_selection import StratifiedGroupKFold
 from experiments import networks
 from experiments.adience_tables import (
     PREFIXES,
+    REGRESSION,
     SHIFTS,
     method_told,
+    on_coordinates,
     others,
     page_of,
     scores,
@@ -76,6 +78,7 @@ METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
     "the better network [train]": partial(better, method=partial(by_shift, method=likeliest)),
     "the better network [val]": partial(better, method=by_validation),
     "the better network, fine-tuning": partial(better, method=by_tuning),
+    REGRESSION: partial(by_shift, method=on_coordinates),
     **{name: partial(by_shift, method=method) for name, method in SHIFTS.items()},
 }
 
@@ -107,8 +110,10 @@ def make_page(results: Results) -> str:
         known_told(results)
     } {seeds_told(results)}, of the albums and the network. {recipe_told(ADIENCE)} {tuning_told(ADIENCE)} {
         method_told(results)
-    } *The better network* is that of `adience-better`, and its methods are trained as there. Folds and held-out
-    quarters within the validation rows are drawn by row, for all methods alike."""
+    } *The better network* is that of `adience-better`, and its methods are trained as there. *{
+        REGRESSION
+    }* has the log-odds of the network beside the coordinates. Folds and held-out quarters within the validation rows
+    are drawn by row, for all methods alike."""
     return page_of(results, about, rivals=others(results))
 
 

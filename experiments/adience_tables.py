@@ -13,7 +13,11 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from experiments import networks
 from experiments.adult_tables import ours_among, standing
@@ -31,6 +35,7 @@ MAX_ITER = 30
 UNKNOWN = "FW-EG [unknown psi], basis and radius by CV"
 KNOWN = "FW-EG [known psi], basis by CV"
 DEFAULT = "ours: average of the rules (the default)"
+REGRESSION = "logistic regression on the coordinates [val]"
 PREFIXES = ("FW-EG", "ours: influence", "ours: stack + influence", "ours: best", DEFAULT)
 VALUES = {"F-measure": "test", "F1 of men": "F1 of men", "accuracy": "accuracy"}
 
@@ -106,6 +111,18 @@ def own_places(task: str, seed: int, *, quick: bool) -> Mapping[str, np.ndarray]
 def over(places: Callable[..., Mapping[str, np.ndarray]], task: str, method: Method) -> Method:
     """Return a method with the kernels of the bases taken in other coordinates."""
     return lambda given: method(replace(given, places=places(task, given.seed, quick=given.quick)))
+
+
+def on_coordinates(task: ImageTask) -> Shifted:
+    """Return labels by logistic regression of the validation rows on their coordinates and the network's log-odds."""
+
+    def seen(part: str) -> np.ndarray:
+        share = np.clip(task.eta[part][:, 1], 1e-6, 1 - 1e-6)
+        return np.column_stack([task.places[part], logit(share)])
+
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    model.fit(seen("validation"), task.labels["validation"])
+    return Shifted(labels=model.predict(seen("test")))
 
 
 # -- post-shifts --------------------------------------------------------------------------------------------

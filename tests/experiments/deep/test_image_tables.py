@@ -17,7 +17,8 @@ from experiments import (
     older_faces,
     runner,
 )
-from experiments.image_splits import ADIENCE, BETTER, CIFAR10, LOADERS, load_split
+from experiments.image_splits import ADIENCE, BETTER, CIFAR10, LOADERS, PARTS, load_split
+from experiments.image_tasks import ImageTask
 from experiments.study import OUT, Results, Row
 from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
@@ -119,6 +120,23 @@ class TestMadeUp:
         values = {method: [dict.fromkeys(names, value) for value in found] for method, found in values.items()}
         text = " ".join(adience_shift_table.EXPERIMENT.page(stored(adience_shift_table.EXPERIMENT, values)).split())
         assert f"{method} is above 1 of 2 rivals by Welch's test at 95 %; not above fine-tuning (+0.010)." in text
+
+
+@pytest.mark.parametrize("told_by", ["coordinates", "probabilities"])
+def test_the_regression_of_validation_rows_sees_coordinates_and_probabilities(told_by):
+    rng = np.random.default_rng(0)
+    labels = {part: rng.integers(2, size=200) for part in PARTS}
+    share = {part: y if told_by == "probabilities" else np.full(200, 0.5) for part, y in labels.items()}
+    telling = {part: y if told_by == "coordinates" else np.zeros(200) for part, y in labels.items()}
+    task = ImageTask(
+        eta={part: np.column_stack([1 - each, each]) for part, each in share.items()},
+        labels={"train": labels["train"], "validation": labels["validation"]},
+        metric=Accuracy(),
+        places={part: np.column_stack([each, rng.normal(size=200)]) for part, each in telling.items()},
+        groupings={},
+        seed=0,
+    )
+    assert np.array_equal(adience_tables.on_coordinates(task).labels, labels["test"])
 
 
 @pytest.mark.usefixtures("made_up")
