@@ -33,9 +33,8 @@ from experiments.image_tables import (
     seeds_told,
     tuning_told,
 )
-from experiments.image_tasks import likeliest
 from experiments.networks import COORDINATES
-from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, by_validation, older_faces, strata
+from experiments.older_faces import Cut, Labelled, by_base, by_shift, by_tuning, by_validation, older_faces, strata
 from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Measured, Results
 from postshift.metrics import MacroF1
@@ -72,10 +71,10 @@ def better(cut: Cut, metric: Any, *, method: Callable[[Cut, Any], Labelled]) -> 
 
 
 METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
-    NETWORK: partial(by_shift, method=likeliest),
+    NETWORK: by_base,
     "cross-entropy [val]": by_validation,
     "fine-tuning": by_tuning,
-    "the better network [train]": partial(better, method=partial(by_shift, method=likeliest)),
+    "the better network [train]": partial(better, method=by_base),
     "the better network [val]": partial(better, method=by_validation),
     "the better network, fine-tuning": partial(better, method=by_tuning),
     REGRESSION: partial(by_shift, method=on_coordinates),
@@ -86,9 +85,10 @@ METHODS: dict[str, Callable[[Cut, Any], Labelled]] = {
 def measure(name: str, seed: int, quick: bool) -> Measured:  # noqa: FBT001
     """Return the test metrics of a method; beside the network's, how many persons the paper's split knows."""
     cut = cut_of(seed, quick=quick)
-    labels, seconds = METHODS[name](cut, MacroF1())
+    found, seconds = METHODS[name](cut, MacroF1())
     known = known_rows(seed, quick=quick) if name == NETWORK else {}
-    return Measured(values={**scores(cut.truth, labels), **known}, seconds=seconds)
+    values = {**scores(cut.truth, found.labels), **known}
+    return Measured(values=values, seconds=seconds, queries=found.queries, config=dict(found.setting or {}))
 
 
 # -- what it shows ------------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ from experiments import networks
 from experiments.ablation import quietly
 from experiments.adience_tables import BASES, base_of, groupings
 from experiments.image_splits import ADIENCE, load_split, scaled
-from experiments.image_tasks import ImageTask, Method
+from experiments.image_tasks import ImageTask, Method, Shifted
 from experiments.networks import Job, Wanted, reduced_layer, trained
 from postshift.baselines import NetworkClassifier
 from postshift.datasets import Images, ImageSplit
 
 OLDER = ("validation", "test")
-Labelled = tuple[np.ndarray, float]  # labels of the test rows, and the processor time that they took
+Labelled = tuple[Shifted, float]  # labels of the test rows with what they cost, and the processor time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,13 +92,19 @@ def cut_up(arrays: Mapping[str, np.ndarray], cut: Cut) -> dict[str, np.ndarray]:
 # -- methods ------------------------------------------------------------------------------------------------
 
 
+def by_base(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
+    """Return labels of the network of the training rows; the time is that of its training."""
+    network = trained(base_of(cut.task, cut.seed, quick=cut.quick))
+    return Shifted(labels=cut_up(network.eta, cut)["test"].argmax(axis=1)), network.seconds
+
+
 def by_shift(cut: Cut, metric: Any, *, method: Method) -> Labelled:
     """Return labels by a post-shift."""
     task = task_of(cut, metric)
     begin = time.process_time()
     with quietly():
-        labels = method(task).labels
-    return labels, time.process_time() - begin
+        found = method(task)
+    return found, time.process_time() - begin
 
 
 def by_tuning(cut: Cut, metric: Any) -> Labelled:  # noqa: ARG001
@@ -129,4 +135,4 @@ def _by_network(cut: Cut, method: str, train: Callable[[Job], NetworkClassifier]
     )
     begin = time.process_time()
     labels = train(job).predict_proba(job.pixels["test"]).argmax(axis=1)
-    return labels, time.process_time() - begin
+    return Shifted(labels=labels, setting=job.setting), time.process_time() - begin

@@ -176,6 +176,9 @@ class TestAlbums:
         assert set(outcome.results.methods) == set(adience_albums.METHODS)
         page = " ".join(adience_albums.EXPERIMENT.page(outcome.results).split())
         assert "In the paper's split 100.0% of the test rows show a person" in page
+        assert outcome.results.queries(adience_tables.UNKNOWN) > 0
+        assert outcome.results.queries(adience_albums.NETWORK) == 0
+        assert outcome.results.seconds(adience_albums.NETWORK) > 0
 
     def test_no_album_is_on_both_sides(self):
         cut, faces = adience_albums.cut_of(0, quick=True), older_faces.older_faces(0, quick=True)
