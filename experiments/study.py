@@ -322,14 +322,22 @@ def _wrapped(paragraph: str) -> str:
 # -- figures ------------------------------------------------------------------------------------------------
 
 
-def draw_line(axes: Axes, places: Sequence[float], samples: Sequence[np.ndarray], *, label: str, rank: int) -> None:
-    """Draw means with their 95 % intervals against places; ``rank`` decides colour and marker."""
+def draw_line(
+    axes: Axes,
+    places: Sequence[float],
+    samples: Sequence[np.ndarray],
+    *,
+    label: str,
+    rank: int,
+    band: bool = True,
+) -> None:
+    """Draw means against places, in a band of their 95 % intervals; ``rank`` decides colour and marker."""
     found = [(place, summary(values)) for place, values in zip(places, samples, strict=True) if len(values)]
     if not found:
         return
     colour = COLOURS[rank % len(COLOURS)]
     x = [place for place, _ in found]
-    if all(each.n > 1 for _, each in found):
+    if band and all(each.n > 1 for _, each in found):
         axes.fill_between(
             x, [s.low for _, s in found], [s.high for _, s in found], color=colour, alpha=0.15, linewidth=0
         )
