@@ -68,6 +68,12 @@ def fit(rows, out, *more, how=HOW, train=None):
     return inside("fit", "--train", train, "--val", rows / "val.csv", *how, "--out", out, *more)
 
 
+def same_rule(found, expected):
+    """Check that two runs have one rule up to rounding: sums of parts round otherwise than one sum."""
+    found, expected = (RuleFile.load(run / "rule.skops").shifter for run in (found, expected))
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+
+
 @pytest.fixture
 def few_drawn(monkeypatch):
     """A draw so small that most rows are with the workers only, and partitions that begin inside of files."""
@@ -85,8 +91,9 @@ def test_a_user_at_a_terminal(rows, address, tmp_path):
     assert done.err == ""
     expected, found = rows / "run", tmp_path / "run"
     assert sorted(file.name for file in found.iterdir()) == sorted(file.name for file in expected.iterdir())
-    for name in ("rule.skops", "metrics.json", "validation.csv", "history.csv"):
+    for name in ("metrics.json", "validation.csv", "history.csv"):
         assert (found / name).read_bytes() == (expected / name).read_bytes(), name
+    same_rule(found, expected)
     digests = [json.loads((run / "run.json").read_text())["digests"] for run in (found, expected)]
     assert digests[0] == digests[1]
     report = (found / "report.html").read_text()
@@ -129,8 +136,7 @@ def test_the_rule_is_fitted_to_all_rows_and_the_client_has_a_draw(rows, address,
     assert done.code == 0, done.err
     assert sizes == [(300, 9)]
     assert [len(table.frame) for table in drawn] == [60]
-    found, expected = (RuleFile.load(run / "rule.skops").shifter for run in (tmp_path / "run", rows / "run"))
-    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+    same_rule(tmp_path / "run", rows / "run")
     after = [pd.read_csv(run / "validation.csv")["after"].tolist() for run in (tmp_path / "run", rows / "run")]
     assert after[0] == after[1]
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
@@ -168,7 +174,7 @@ def test_a_model_weights_and_a_tree(rows, address, tmp_path, monkeypatch):
     for run, there in (("memory", ()), ("workers", ("--scheduler", address))):
         done = fit(rows, tmp_path / run, *there, how=how)
         assert done.code == 0, done.err
-    assert (tmp_path / "memory" / "rule.skops").read_bytes() == (tmp_path / "workers" / "rule.skops").read_bytes()
+    same_rule(tmp_path / "memory", tmp_path / "workers")
     monkeypatch.setattr(dask_rows, "DRAWN_ROWS", 60)
     done = fit(rows, tmp_path / "drawn", "--scheduler", address, how=how)
     assert done.code == 0, done.err

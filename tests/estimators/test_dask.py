@@ -145,7 +145,10 @@ def test_a_classifier_with_a_basis_that_is_fitted_to_the_draw(kind, rows, made):
         assert dask.is_dask_collection(lazy)
         expected = getattr(classifier, name)(_as(kind, X))
         assert lazy.dtype == expected.dtype
-        np.testing.assert_array_equal(lazy.compute(), expected)
+        if name == "predict":
+            np.testing.assert_array_equal(lazy.compute(), expected)
+        else:  # a product of few rows may round otherwise than one of all
+            np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-12, atol=1e-14)
     assert classifier.score(*collections) == pytest.approx(classifier.score(_as(kind, X), y))
 
 
