@@ -22,6 +22,7 @@ from experiments.adult_tables import FEW_STEPS, LEGEND
 from experiments.baseline_methods import C, logistic
 from experiments.chosen import CHOICE_FOLDS, CHOICE_ROWS, RATES, fweg_by_cv, surrogates_by_cv
 from experiments.macro_f_data import DATA_SETS, SHARES, load_split
+from experiments.pictures import LINE, MARGIN, dots
 from experiments.rivals import TunedThreshold
 from experiments.study import Experiment, Measured, Results, markdown, summary, table, whole_page
 from postshift import PostShiftClassifier
@@ -302,6 +303,19 @@ def called(method: str) -> str:
     return method.partition(": ")[2]
 
 
+PANELS = [
+    dots(
+        OURS,
+        metric=f"{section.title}: F1",
+        methods=[section.key(method) for method in section.methods],
+        called=called,
+        n_columns=2,
+    )
+    for section in SECTIONS
+    if section.paper is not None
+]
+
+
 EXPERIMENT = Experiment(
     name="macro-f",
     title="Macro F-measure without noise (Table 7)",
@@ -312,6 +326,8 @@ EXPERIMENT = Experiment(
     },
     paper=paper_figures(),
     page=make_page,
+    figure=PANELS,
+    panel_size=(6.2, MARGIN + LINE * len(METHODS)),
     config={"C": C, "radii": RADII},
     quick_methods=[
         *(SECTIONS[0].key(method) for method in SECTIONS[0].methods),

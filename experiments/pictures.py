@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +45,26 @@ def dots_size(n_methods: int) -> tuple[float, float]:
     return WIDTH, MARGIN + LINE * n_methods
 
 
-def dots(prefixes: tuple[str, ...], *, metric: str) -> Callable[[Results, Axes], None]:
-    """Return what draws a table: means and 95 % intervals in the table's order, and the highest mean of the others."""
+def dots(
+    prefixes: tuple[str, ...],
+    *,
+    metric: str,
+    methods: Collection[str] | None = None,
+    called: Callable[[str], str] = str,
+    n_columns: int = 3,
+) -> Callable[[Results, Axes], None]:
+    """Return what draws a table: means and 95 % intervals in the table's order, and the highest mean of the others.
+
+    ``methods`` are the lines, by default all; ``called`` is from a method's name to what the picture calls it;
+    ``n_columns`` those of the legend.
+    """
 
     def draw(results: Results, axes: Axes) -> None:
-        shown = results.methods
+        shown = [method for method in results.methods if methods is None or method in methods]
+        if not shown:
+            return
         found = {method: summary(results.values(method)) for method in shown}
-        kinds = {method: kind_of(method, prefixes) for method in shown}
+        kinds = {method: kind_of(called(method), prefixes) for method in shown}
         for kind in KINDS:
             _draw_kind(axes, kind, {place: found[each] for place, each in enumerate(shown) if kinds[each] == kind})
         low, high = axes.get_xlim()
@@ -63,8 +76,8 @@ def dots(prefixes: tuple[str, ...], *, metric: str) -> Callable[[Results, Axes],
         _draw_said(axes, said, low=low)
         axes.set(xlim=(low, max([high, *said.values()])), ylim=(len(shown) - 0.4, -0.6))
         axes.set_xlabel(f"{metric}, mean and 95 % interval")
-        axes.set_yticks(range(len(shown)), shown, fontsize=8)
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=8)
+        axes.set_yticks(range(len(shown)), map(called, shown), fontsize=8)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=n_columns, frameon=False, fontsize=8)
 
     return draw
 

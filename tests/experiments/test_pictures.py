@@ -45,10 +45,10 @@ def results(paper, values=VALUES):
     return Results(experiment=experiment, rows=tuple(rows))
 
 
-def drawn(found):
+def drawn(found, **options):
     """Return the axes of the picture."""
     axes = Figure(figsize=dots_size(len(found.methods))).add_subplot()
-    dots(PREFIXES, metric="G-mean")(found, axes)
+    dots(PREFIXES, metric="G-mean", **options)(found, axes)
     return axes
 
 
@@ -93,3 +93,9 @@ def test_the_papers_figures_are_drawn_and_those_far_below_are_written():
 
 def test_one_seed_has_no_interval():
     assert drawn(results({}, {"plug-in": (0.5,), "ours: influence": (0.6,)})).get_xlim()[0] > 0.4
+
+
+def test_some_methods_under_other_names():
+    axes = drawn(results({}), methods=["plug-in", "ours: influence"], called=str.upper)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["PLUG-IN", "OURS: INFLUENCE"]
+    assert not drawn(results({}), methods=["not stored"]).lines
