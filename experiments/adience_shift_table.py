@@ -40,7 +40,7 @@ from experiments.study import Experiment, Results
 from postshift.metrics import MacroF1
 
 SLOWLY = "fine-tuning, rate 1e-4"
-REWEIGHTED = f"learn-to-reweight, {networks.SHORT} epochs"
+REWEIGHTED = f"learn-to-reweight, {networks.SHORT} more epochs"
 NETWORKS = {
     "cross-entropy [train]": networks.TRAIN,
     "cross-entropy [val]": networks.VALIDATION,
@@ -76,10 +76,9 @@ def make_page(results: Results) -> str:
     """Return the page."""
     rivals = [method for method in PAPER if method not in {UNKNOWN, KNOWN}]
     about = f"""{TASK} {seeds_told(results)}, of the rows and the network. {recipe_told(ADIENCE)} {
-        tuning_told(ADIENCE)
-    } {method_told(results)} *Learn-to-reweight* takes three times as long an epoch and is trained for {
-        networks.SHORT
-    } epochs."""
+        tuning_told(ADIENCE, slowly=True)
+    } {method_told(results)} *Learn-to-reweight* begins with the network of the training rows, as in the authors'
+    program, and goes on for {networks.SHORT} epochs, each three times as long."""
     deviations = f"""What differs from the paper. Photographs have 32 x 32 pixels, not 256 x 256. The coordinates are of
     a better network of the same rows (the row *{BETTER_NETWORK}*, and the page `adience-better`), where the paper has
     those of a network trained on ImageNet, which is not to be had here: in both cases the bases see what the network

@@ -135,7 +135,7 @@ def standing(results: Results, prefixes: tuple[str, ...]) -> str:
     others = [method for method in means if method not in ours]
     sentences = [
         f"The highest mean of {whose} is {max(means[name] for name in names):.3f}, {max(names, key=means.__getitem__)}."
-        for whose, names in (("FW-EG and our own rules", ours), ("the others", others))
+        for whose, names in (("the paper's method and our own rules", ours), ("the others", others))
         if names
     ]
     return " ".join(sentences)

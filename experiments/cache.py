@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,23 @@ def place_of(kind: str, name: str, identity: Mapping[str, Any]) -> Path:
     return (
         cache_folder() / kind / f"{name.replace('/', '-')}-{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"
     )
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a place in the cache so that two processes do not make the same thing: the second waits for the first.
+
+    The lock ends with the process that has it, also where that is killed. Systems without such locks do without.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with (folder / "lock").open("w", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -29,7 +29,19 @@ from experiments.image_tables import (
     seeds_told,
     tuning_told,
 )
-from experiments.image_tasks import CONSTANT, RADII, RIDGES, ImageTask, Method, by_folds, by_halves, ours, plain, rival
+from experiments.image_tasks import (
+    CONSTANT,
+    RADII,
+    RADIUS,
+    RIDGES,
+    ImageTask,
+    Method,
+    by_folds,
+    by_halves,
+    ours,
+    plain,
+    rival,
+)
 from experiments.pictures import dots, dots_size
 from experiments.study import Experiment, Results, table, whole_page
 from postshift import Accuracy
@@ -39,15 +51,17 @@ from postshift.datasets.cifar10 import CLASSES
 PIXELS = Reduction(n_components=50)
 BY_CLASS, WITH_ONE = "ten RBF averages", "ten RBF averages and the constant"
 TENS = [BY_CLASS, WITH_ONE]
-FORWARD = f"forward correction, {networks.SHORT} epochs"
-REWEIGHTED = f"learn-to-reweight, {networks.SHORT} epochs"
+FORWARD = f"forward correction, {networks.SHORT} more epochs"
+REWEIGHTED = f"learn-to-reweight, {networks.SHORT} more epochs"
 TUNED = "fine-tuning"
 SLOWLY = "fine-tuning, rate 1e-4"
 TEN = "PI-EW, ten RBF averages"
 CHOSEN = "PI-EW, basis chosen"
+MAX_ITER = 30
+FULL = f"ours: full matrix, {MAX_ITER} iterations, by queries alone"
 QUERIES = "ours: influence regression, by queries alone"
 DEFAULT = "ours: average of the rules (the default)"
-PREFIXES = ("PI-EW", "FW-EG", "ours: influence", "ours: stack + influence", "ours: best", DEFAULT)
+PREFIXES = ("PI-EW", "FW-EG", "ours: full matrix", "ours: influence", "ours: stack + influence", "ours: best", DEFAULT)
 
 
 def scores(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -76,18 +90,23 @@ def load_task(seed: int, *, quick: bool) -> ImageTask:
     )
 
 
-SHIFTS: dict[str, Method] = {
+PLUGINS: dict[str, Method] = {
     "plug-in [train-val], exact": rival(lambda model, task: CoordinatePlugin(model, metric=task.metric)),
     "plug-in [train-val], spacing 1e-4": rival(
         lambda model, task: CoordinatePlugin(model, metric=task.metric, spacing=1e-4)
     ),
+}
+SHIFTS: dict[str, Method] = {
+    **PLUGINS,
     "PI-EW, constant basis": by_halves([CONSTANT], max_iter=1),
     TEN: by_halves(TENS, RADII, RIDGES, max_iter=1),
     CHOSEN: by_halves([CONSTANT, *TENS], RADII, RIDGES, max_iter=1),
     "PI-EW, ten RBF averages, no ridge": by_halves(TENS, max_iter=1),
-    "PI-EW, ten RBF averages, by CV on all rows": by_folds(TENS, [], RIDGES, max_iter=1),
-    "PI-EW, full matrix, constant basis, by queries alone": plain(weighting="full"),
-    "FW-EG, full matrix, constant basis, by queries alone": plain(weighting="full", max_iter=30),
+    "PI-EW, basis chosen, no ridge": by_halves([CONSTANT, *TENS], max_iter=1),
+    "PI-EW, ten RBF averages, ridge by CV on all rows": by_folds(TENS, [], RIDGES, max_iter=1),
+    "FW-EG, ten RBF averages, ridge by CV on all rows": by_folds(TENS, [], RIDGES, max_iter=MAX_ITER),
+    "ours: full matrix, one iteration, by queries alone": plain(weighting="full"),
+    FULL: plain(weighting="full", max_iter=MAX_ITER),
     QUERIES: ours("influence [constant]", by_queries=True),
     "ours: influence regression": ours("influence [constant]"),
     "ours: stack + influence regression": ours("stack + influence [constant]"),
@@ -119,34 +138,55 @@ PAPER = {
     SLOWLY: (0.769, 0.005),
     CHOSEN: (0.781, 0.019),
 }
-GOALS = (Goal(method=TEN, least=0.77), Goal(method=QUERIES, least=0.81), Goal(method=DEFAULT, least=0.81))
+GOALS = (
+    Goal(method=TEN, least=0.77),
+    Goal(method=FULL, least=0.81),
+    Goal(method=QUERIES, least=0.81),
+    Goal(method=DEFAULT, least=0.81),
+)
 
 
 # -- what it shows ------------------------------------------------------------------------------------------
 
 
-def make_page(results: Results) -> str:
-    """Return the page."""
-    about = f"""2 % of the training images (1,000) keep their labels and are for validation. Of the others, trucks
+METHOD = f"""*PI-EW*: one iteration, fitted to half of the clean rows; radius, ridge of the equations, whether the
+constant function is beside the averages (and basis) chosen on the other half. The ridge is ours: ten averages of one
+kernel are much alike, and the rows *no ridge* show what comes of the equations as they are. *Ridge by CV on all rows*:
+radius {RADIUS:g}, ridge and the constant function by 5-fold cross-validation, then fitted to all clean rows; *FW-EG*:
+{MAX_ITER} iterations of that. *Full matrix*: weights on all entries of the confusion matrix, which the paper expects
+gains of and did not try; constant basis, radius {RADIUS:g}, all clean rows. *By queries alone*: the clean labels are
+known to whoever answers, and nothing but values of the accuracy is told."""
+
+DIFFERS = f"""What differs from the paper: {networks.SEEDS[CIFAR10]} seeds, not 5; {networks.RECIPE["epochs"]} epochs in
+one cycle with a peak rate of {networks.RECIPE["learning_rate"]:g}, not 120 with a rate of 0.01. The authors' program
+lets its iterations go on, 60 of them, and takes the best by the other half; here *PI-EW* is the paper's, of one
+iteration, and *FW-EG* shows that more of them change little."""
+
+
+def protocol(results: Results) -> str:
+    """Say what the rows and the rivals are."""
+    return f"""2 % of the training images (1,000) keep their labels and are for validation. Of the others, trucks
     become automobiles, birds airplanes, deer horses, cats dogs and dogs cats, each with probability 0.6. {
         seeds_told(results)
     }, of the rows, the flips and the network. {recipe_told(CIFAR10)} {
-        tuning_told(CIFAR10)
-    } Learn-to-reweight and forward correction (its matrix from
-    anchors, as in the paper) are trained for {networks.SHORT} epochs, half of the others. {
-        bases_told(PIXELS, of="the pixels", quick=results.quick)
-    } *PI-EW*: fitted to half of the clean rows; radius, ridge of the equations, whether the constant function is beside
-    the averages (and basis) chosen on the other half, as the authors' program chooses. The ridge is ours: without it
-    the equations of ten averages that are much alike give weights that are mostly noise. *Full matrix*: weights on all
-    entries of the confusion matrix, which the paper expects gains of and did not try. *By queries alone*: the clean
-    labels are known to whoever answers, and nothing but values of the accuracy is told."""
+        tuning_told(CIFAR10, slowly=True)
+    } *Learn-to-reweight* and *forward correction* (its matrix from anchors, as in the paper) begin with the network of
+    the training rows, as in the authors' program, and go on for {networks.SHORT} epochs. *Plug-in, spacing 1e-4* weighs
+    one class after another against the last, {CLASSES[-1]}, as the appendix says; with another class in its place the
+    result is another. {bases_told(PIXELS, of="the pixels", quick=results.quick)} The groups are the ten classes."""
+
+
+def make_page(results: Results) -> str:
+    """Return the page."""
     told = [] if results.quick else [text for text in (goal.told(results) for goal in GOALS) if text]
     parts = [
-        about,
+        protocol(results),
+        METHOD,
+        DIFFERS,
         table(results, ours=ours_among(results.methods, PREFIXES)),
         LEGEND,
         f"**Goals.** {' '.join(told)}" if told else "",
-        compared(results, QUERIES, [FORWARD, TUNED, SLOWLY]),
+        *(compared(results, method, [*NETWORKS, *PLUGINS]) for method in (CHOSEN, FULL, QUERIES, DEFAULT)),
         standing(results, PREFIXES),
         "Recall of every class, mean over the seeds:",
         means(results, {name: f"recall of {name}" for name in CLASSES}, digits=2),
@@ -167,6 +207,6 @@ EXPERIMENT = Experiment(
     figure=dots(PREFIXES, metric="accuracy"),
     panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[CIFAR10],
-    config=config_of(CIFAR10, NETWORKS.values(), PIXELS),
+    config=config_of(CIFAR10, NETWORKS.values(), PIXELS, fixed_radius=RADIUS, iterations=MAX_ITER),
     packages=installed("torch", "umap-learn"),
 )

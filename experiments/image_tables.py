@@ -104,14 +104,15 @@ def recipe_told(task: str) -> str:
     {recipe["learning_rate"]:g}), weight decay {recipe["weight_decay"]:g}, {images}."""
 
 
-def tuning_told(task: str) -> str:
-    """Say how the networks of a task are trained with validation rows."""
+def tuning_told(task: str, *, slowly: bool = False) -> str:
+    """Say how the networks of a task are trained with validation rows, on a page that has the slow ones or not."""
     rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
     epochs = {**RECIPES[task], **NETWORKS[task, VALIDATION]}["epochs"]
-    slowly = "; in a row of its own at 1e-4, the highest of the paper's rates" if (task, SLOWLY) in NETWORKS else ""
+    more = f"; in a row of its own at 1e-4, the highest of the paper's rates, up to {TUNINGS[SLOWLY]['max_epochs']}"
     return f"""The network of the validation rows alone takes {epochs} epochs. *Fine-tuning*: the network of the
     training rows, trained on with three quarters of the validation rows, the rate (of {rates}) and the epoch with the
-    least cross-entropy on the other quarter{slowly}."""
+    least cross-entropy on the other quarter; up to {TUNING["max_epochs"]} epochs, ended after {TUNING["patience"]}
+    without gain{more if slowly else ""}."""
 
 
 def bases_told(reduction: Reduction, *, of: str, quick: bool) -> str:
@@ -131,8 +132,8 @@ says that they differ (\\* 95 %, \\*\\* 99 %, \\*\\*\\* 99.9 %). Simple rules of
 stack) count as baselines there. *CPU s*: mean processor time; of a row that trains a network, that of this training; of
 the others, that of the post-shift. What *cross-entropy [train]* takes is to be added where its network is built on
 (fine-tuning, forward correction, KMM, all post-shifts), and the reduction of coordinates where they are. *queries*: the
-most that a seed asked of the metric; 0 where it is computed from the confusion matrix or not read. *less paper*: our
-mean less the paper's."""
+most that a seed asked of the metric; 0 where it is computed from the confusion matrix or not read; the plug-in with a
+spacing counts the weights that it tries. *less paper*: our mean less the paper's."""
 
 
 def means(results: Results, named: Mapping[str, str], *, digits: int = 3) -> str:
@@ -146,13 +147,18 @@ def means(results: Results, named: Mapping[str, str], *, digits: int = 3) -> str
     )
 
 
+CLEARLY, BY_MEAN, NOT = "above, by Welch's test at 95 %,", "above by the mean alone", "not above"
+
+
 def compared(results: Results, method: str, rivals: Collection[str]) -> str:
-    """Say which of some rivals a method is above, at 95 % of Welch's test."""
+    """Say which of some rivals a method is above, at 95 % of Welch's test or by the mean alone."""
     own = results.values(method)
     scored = {rival: results.values(rival) for rival in rivals if len(results.values(rival))}
     if not len(own) or not scored:
         return ""
-    clear = [rival for rival, values in scored.items() if own.mean() > values.mean() and welch(own, values) < 0.05]
-    rest = [f"{rival} ({own.mean() - values.mean():+.3f})" for rival, values in scored.items() if rival not in clear]
-    above = f"above {len(clear)} of {len(scored)} rivals by Welch's test at 95 %"
-    return f"{method} is {above}{'; not above ' + ', '.join(rest) if rest else ', all of them'}."
+    groups: dict[str, list[str]] = {CLEARLY: [], BY_MEAN: [], NOT: []}
+    for rival, values in scored.items():
+        apart = float(own.mean() - values.mean())
+        said = NOT if apart <= 0 else CLEARLY if welch(own, values) < 0.05 else BY_MEAN
+        groups[said].append(f"{rival} ({apart:+.3f})")
+    return f"**{method}** is " + "; ".join(f"{said} {', '.join(them)}" for said, them in groups.items() if them) + "."

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from experiments.cache import place_of, read_arrays, under, write_arrays
+from experiments.cache import Arrays, held, place_of, read_arrays, under, write_arrays
 from experiments.embeddings import Reduction
 from experiments.image_splits import ADIENCE, BETTER, CIFAR10, PARTS, QUICK, load_split, scaled
 from experiments.runner import say
@@ -74,11 +74,12 @@ SEEDS = {CIFAR10: 3, ADIENCE: 3, BETTER: 3}
 
 TUNING: dict[str, Any] = {"rates": (0.03, 0.01, 0.003, 0.001), "max_epochs": 50, "patience": 10, "held_out": 0.25}
 QUICK_TUNING = {**TUNING, "rates": (0.01,), "max_epochs": 1}
-TUNINGS = {TUNED: TUNING, SLOWLY: {**TUNING, "rates": (1e-4,)}}
+TUNINGS = {TUNED: TUNING, SLOWLY: {**TUNING, "rates": (1e-4,), "max_epochs": 200}}
 MATCHING: dict[str, Any] = {"on": "x"}
 COORDINATES = Reduction(n_components=10)  # coordinates of the last hidden layer, for kernel mean matching and bases
 DEARER = {REWEIGHTED: 3.0}  # times the work of an epoch of plain training
-BUILT_ON_BASE = (*TUNINGS, FORWARD, MATCHED)
+CONTINUED = (FORWARD, REWEIGHTED)  # trained on from the network of the training rows, as in the authors' program
+BUILT_ON_BASE = (*TUNINGS, *CONTINUED, MATCHED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,8 @@ class Wanted:
             found["matching"] = {**MATCHING, "reduction": asdict(COORDINATES), "seer": self.seer.identity}
         if self.method in BUILT_ON_BASE:
             found["base"] = self.base.identity
+        if self.method in CONTINUED:
+            found["start"] = self.base.name
         return found
 
     @property
@@ -184,8 +187,10 @@ class Job:
 
     def network(self) -> NetworkClassifier:
         """Return the network, not trained yet, with its file of checkpoints."""
-        checkpoint = self.wanted.folder / "checkpoint"
-        return NetworkClassifier(**self.wanted.recipe, checkpoint=checkpoint, progress=self.progress)
+        wanted = self.wanted
+        start = trained(wanted.base).weights if wanted.method in CONTINUED else None
+        checkpoint = wanted.folder / "checkpoint"
+        return NetworkClassifier(**wanted.recipe, initial_weights=start, checkpoint=checkpoint, progress=self.progress)
 
     def trained_base(self) -> NetworkClassifier:
         """Return the network of the training rows, as it came out of the cache."""
@@ -271,12 +276,7 @@ def trained(wanted: Wanted, *, tell: Callable[[Any], object] | None = None) -> T
     tell : callable, optional
         Told of every epoch; by default a line on stderr for each.
     """
-    path = wanted.folder / "network.npz"
-    kept = read_arrays(path)
-    if kept is None:
-        kept = _made(wanted, tell or (_nobody if wanted.quick else Clock([wanted]).told))
-        write_arrays(path, kept)
-        shutil.rmtree(wanted.folder / "checkpoint", ignore_errors=True)
+    kept = _kept(wanted, tell or (_nobody if wanted.quick else Clock([wanted]).told))
     return Trained(
         eta=under("eta", kept),
         embeddings=under("embedding", kept),
@@ -284,6 +284,21 @@ def trained(wanted: Wanted, *, tell: Callable[[Any], object] | None = None) -> T
         seconds=float(kept["seconds"]),
         setting=json.loads(str(kept["setting"])),
     )
+
+
+def _kept(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
+    """Return what the cache has of a network; one process trains it, others that want it wait."""
+    path = wanted.folder / "network.npz"
+    kept = read_arrays(path)
+    if kept is not None:
+        return kept
+    with held(wanted.folder):
+        kept = read_arrays(path)
+        if kept is None:
+            kept = _made(wanted, tell)
+            write_arrays(path, kept)
+            shutil.rmtree(wanted.folder / "checkpoint", ignore_errors=True)
+    return kept
 
 
 def reduced_layer(wanted: Wanted) -> dict[str, NDArray[np.float32]]:
@@ -301,7 +316,7 @@ def _nobody(epoch: Any) -> None:
     """Tell nobody of an epoch."""
 
 
-def _made(wanted: Wanted, tell: Callable[[Any], object]) -> dict[str, Any]:
+def _made(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
     """Train a network and return what is kept of it; what it is built on is made first, and not counted."""
     if wanted.method in BUILT_ON_BASE:
         trained(wanted.base)

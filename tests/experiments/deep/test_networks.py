@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +33,7 @@ class TestCache:
         again = trained(wanted())
         assert all(np.array_equal(first.eta[part], again.eta[part]) for part in first.eta)
         assert first.seconds == again.seconds > 0
-        assert sorted(path.name for path in wanted().folder.iterdir()) == ["network.npz", "spent.txt"]
+        assert sorted(path.name for path in wanted().folder.iterdir()) == ["lock", "network.npz", "spent.txt"]
         assert wanted().folder.is_relative_to(tmp_path)
 
     def test_what_is_kept_has_a_row_for_every_photograph(self):
@@ -61,6 +62,19 @@ class TestCache:
         monkeypatch.setenv("POSTSHIFT_CACHE", str(tmp_path / "other"))
         whole = trained(wanted())
         assert np.array_equal(resumed.eta["test"], whole.eta["test"])
+
+    def test_of_two_that_want_a_network_one_trains_it(self, monkeypatch):
+        ways, n_trained = dict(networks.WAYS), []
+
+        def counted(job):
+            n_trained.append(1)
+            return ways[TRAIN](job)
+
+        monkeypatch.setitem(networks.WAYS, TRAIN, counted)
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(lambda _: trained(wanted()), range(2))
+        assert len(n_trained) == 1
+        assert np.array_equal(first.eta["test"], second.eta["test"])
 
     def test_an_interrupted_write_leaves_what_was_there(self, tmp_path):
         path = tmp_path / "new" / "arrays.npz"
@@ -99,6 +113,13 @@ class TestWays:
         monkeypatch.setitem(networks.QUICK_TUNING, "max_epochs", 0)
         base, tuned = trained(wanted()), trained(wanted(method=TUNED))
         np.testing.assert_allclose(tuned.eta["test"], base.eta["test"], atol=1e-6)
+
+    @pytest.mark.parametrize("method", [FORWARD, REWEIGHTED])
+    def test_others_are_trained_on_from_that_network(self, method):
+        job = networks.Job(wanted=wanted(method=method), split=load_split(CIFAR10, 0, quick=True), pixels={})
+        start, base = job.network().initial_weights, trained(wanted()).weights
+        assert all(np.array_equal(start[name], weights) for name, weights in base.items())
+        assert networks.Job(wanted=wanted(), split=job.split, pixels={}).network().initial_weights is None
 
     def test_the_rate_of_tuning_is_the_one_with_the_least_loss(self, monkeypatch):
         monkeypatch.setitem(networks.QUICK_TUNING, "rates", (0.0, 0.02))
