@@ -110,7 +110,7 @@ def make_page(results: Results) -> str:
         known_told(results)
     } {seeds_told(results)}, of the albums and the network. {recipe_told(ADIENCE)} {tuning_told(ADIENCE)} {
         method_told(results)
-    } *The better network* is that of `adience-better`, and its methods are trained as there. *{
+    } *The better network* and its methods are trained as in `adience-better`. *{
         REGRESSION
     }* has the log-odds of the network beside the coordinates. Folds and held-out quarters within the validation rows
     are drawn by row, for all methods alike."""

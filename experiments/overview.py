@@ -94,7 +94,7 @@ def section(which: macro_f.Section) -> Task:
         paper=macro_f.FWEG,
         default=macro_f.DEFAULT,
         ours=macro_f.OURS.__contains__,
-        methods={method: which.key(method) for method in which.methods if method != macro_f.BOOSTED},
+        methods={method: which.key(method) for method in which.methods},
     )
 
 
@@ -127,7 +127,7 @@ TASKS = (
         paper=adult_fairness_table.SEARCHED,
         default=adult_fairness_table.AVERAGE,
     ),
-    *(section(macro_f.SECTIONS[place]) for place in (0, 2, 3)),
+    *(section(which) for which in macro_f.SECTIONS if which.paper is not None),
 )
 
 
