@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from experiments.comparison import OUT, markdown
+from experiments.output import OUT, markdown
 
 __all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.record import Row
 from benchmarks.registry import BY_NAME, COMPARISONS, Comparison
-from experiments.comparison import markdown
+from experiments.output import markdown
 
 PLOT = "bench_growth"
 _HEAD = (

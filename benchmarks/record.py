@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import Outcome
-from experiments.menu_study import versions
+from experiments.output import versions
 
 _OPTIONAL = ("numba", "xcolumns", "threadpoolctl")
 

@@ -21,7 +21,8 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.model_selection import train_test_split
 
 from experiments import classifier_table
-from experiments.comparison import BASE, METRICS, OURS, SEARCH, Cells, Row, Study, apart_text, by_cell, markdown
+from experiments.comparison import BASE, METRICS, OURS, SEARCH, Cells, Row, Study, apart_text, by_cell
+from experiments.output import markdown
 from postshift import PostShifter
 
 METRIC = "f1_macro"

@@ -62,22 +62,25 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def carry_out(name: str, args: argparse.Namespace) -> tuple[str, ...]:
+def carry_out(name: str, args: argparse.Namespace) -> list[str]:
     """Run one experiment, make its page, and return what failed."""
+    failures: list[str] = []
     try:
         experiment = load(name)
         if args.render:
             return render(experiment, args.out or OUT, quick=args.quick)
-        if not any(runner.chosen(method, args.methods) for method in experiment.methods):
-            return (f"{name}: no method has {' or '.join(args.methods)} in its name: {', '.join(experiment.methods)}",)
-        folder = args.out or (None if args.quick else OUT)
         seeds = args.seeds or (1 if args.quick else experiment.seeds)
+        methods = list(dict.fromkeys(method for method, _ in experiment.wanted(seeds=seeds, quick=args.quick)))
+        if not any(runner.chosen(method, args.methods) for method in methods):
+            return [f"{name}: no method has {' or '.join(args.methods)} in its name: {', '.join(methods)}"]
+        folder = args.out or (None if args.quick else OUT)
         outcome = runner.run(experiment, folder=folder, seeds=seeds, quick=args.quick, only=args.methods)
+        failures += outcome.failures
         if outcome.results.rows:
             show(outcome.results, folder)
-    except (ImportError, StoredLineError) as error:
-        return (f"{name}: {error}",)
-    return outcome.failures
+    except (ImportError, OSError, StoredLineError) as error:
+        failures.append(f"{name}: {error}")
+    return failures
 
 
 def show(results: Results, folder: Path | None) -> None:
@@ -89,14 +92,14 @@ def show(results: Results, folder: Path | None) -> None:
     say(f"{results.experiment.name}: {folder / results.experiment.name}.md")
 
 
-def render(experiment: Experiment, folder: Path, *, quick: bool) -> tuple[str, ...]:
+def render(experiment: Experiment, folder: Path, *, quick: bool) -> list[str]:
     """Make the page again, and return what failed."""
     results = runner.stored(experiment, folder, quick=quick)
     if not results.rows:
         name = experiment.name
-        return (f"{name}: {folder / name}.csv has no results: run `python -m experiments {name}` first",)
+        return [f"{name}: {folder / name}.csv has no results: run `python -m experiments {name}` first"]
     runner.write_page(results, folder)
-    return ()
+    return []
 
 
 def load(name: str) -> Experiment:

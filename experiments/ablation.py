@@ -135,10 +135,10 @@ def sections(results: Results, *tellers: Callable[[Results, Metric], str]) -> li
 # -- values by place ----------------------------------------------------------------------------------------
 
 
-def places(results: Results, method: str, name: str = "test") -> list[int]:
-    """Return the places at which a method has a value, ascending."""
+def places(results: Results, method: str) -> list[int]:
+    """Return the places at which a method has a test value, ascending."""
     names = {row.name for row in results.rows if row.method == method}
-    return sorted(int(each.removeprefix(f"{name}@")) for each in names if each.startswith(f"{name}@"))
+    return sorted(int(each.removeprefix("test@")) for each in names if each.startswith("test@"))
 
 
 def mean_sd(values: np.ndarray, digits: int = 3) -> str:

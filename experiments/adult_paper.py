@@ -8,12 +8,9 @@ program does; test rows are only scored.
 from __future__ import annotations
 
 import argparse
-import csv
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
+from experiments.output import OUT, read_table, versions, write_table, write_text
 from postshift import FitResult, GMean, HardDriver, MemoryEngine, Sample, SoftDriver, fw_eg
 from postshift.datasets import adult_fairness, adult_proxy
 from postshift.datasets.adult import Part, Split
@@ -35,7 +33,6 @@ RADII = (1.0, 0.4, 0.1, 0.01, 0.001, 0.0001)  # the paper's grid
 PROXY_BASES = ((), ("private", "non_private"), ("private", "non_private", "income"))
 FAIRNESS_BASES = ((), ("private", "non_private"), ("private", "non_private", "wife", "husband"))
 MAX_ITER = 30
-OUT = Path(__file__).parents[1] / "docs" / "results"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,35 +208,26 @@ PAPER = {
 }
 
 
-def versions() -> str:
-    """Return what the results are made with."""
-    names = ("postshift", "numpy", "scipy", "scikit-learn")
-    return ", ".join([*(f"{name} {version(name)}" for name in names), f"Python {platform.python_version()}"])
-
-
 def write_csv(results: list[Result], path: Path) -> None:
     """Write what it was made with, then one line per (task, method, seed)."""
-    with path.open("w", newline="") as stream:
-        stream.write(f"# {versions()}\n")
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["task", "method", "seed", "test", "n_questions"])
-        writer.writerows([r.task, r.method, r.seed, f"{r.test:.6f}", r.n_questions] for r in results)
+    head = ("task", "method", "seed", "test", "n_questions")
+    lines = ([r.task, r.method, r.seed, f"{r.test:.6f}", r.n_questions] for r in results)
+    write_table(path, head, lines, made_with=versions())
 
 
 def read_csv(path: Path) -> tuple[list[Result], str]:
     """Return the results that :func:`write_csv` wrote, and what they were made with."""
-    with path.open(newline="") as stream:
-        made_with = stream.readline().removeprefix("# ").strip()
-        results = [
-            Result(
-                task=row["task"],
-                method=row["method"],
-                seed=int(row["seed"]),
-                test=float(row["test"]),
-                n_questions=int(row["n_questions"]),
-            )
-            for row in csv.DictReader(stream)
-        ]
+    lines, made_with = read_table(path)
+    results = [
+        Result(
+            task=line["task"],
+            method=line["method"],
+            seed=int(line["seed"]),
+            test=float(line["test"]),
+            n_questions=int(line["n_questions"]),
+        )
+        for line in lines
+    ]
     return results, made_with
 
 
@@ -302,7 +290,7 @@ def main() -> None:
                 results.extend(run(seed))
         write_csv(results, OUT / "adult_paper.csv")
     results, made_with = read_csv(OUT / "adult_paper.csv")
-    (OUT / "adult_paper.md").write_text(render(results, made_with))
+    write_text(OUT / "adult_paper.md", render(results, made_with))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the measurements that explain where we and the paper differ (``experiments/basel
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 import warnings
@@ -23,8 +22,8 @@ import numpy as np
 
 from experiments import adult_paper
 from experiments.baseline_methods import FAIRNESS, METHODS, PROXY, TASKS, C, Data, Method, load
-from experiments.comparison import OUT, markdown
-from experiments.menu_study import interval, versions
+from experiments.menu_study import interval
+from experiments.output import OUT, markdown, read_table, together, versions, write_table, write_text
 from postshift.exceptions import SmallValidationWarning
 
 N_SEEDS = 5
@@ -97,27 +96,15 @@ def run(method: Method, data: Data) -> Row:
 
 def read_rows(path: Path, kind: type[Kind]) -> tuple[list[Kind], str]:
     """Return the stored rows of a kind, and what they were made with."""
-    if not path.exists():
-        return [], versions()
     casts = {"str": str, "int": int, "float": float}
     readers = {field.name: casts[str(field.type)] for field in fields(kind)}  # type: ignore[arg-type]
-    with path.open(newline="") as stream:
-        made_with = stream.readline().removeprefix("# ").strip()
-        rows = [
-            kind(**{name: reader(line[name]) for name, reader in readers.items()}) for line in csv.DictReader(stream)
-        ]
-    return rows, made_with
+    lines, made_with = read_table(path)
+    return [kind(**{name: reader(line[name]) for name, reader in readers.items()}) for line in lines], made_with
 
 
-def write_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Write all rows; an interrupted write leaves the old file as it was."""
-    draft = path.with_suffix(".part")
-    with draft.open("w", newline="") as stream:
-        stream.write(f"# {versions()}\n")
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(field.name for field in fields(rows[0]))
-        writer.writerows(astuple(row) for row in rows)
-    draft.replace(path)
+def write_rows(path: Path, rows: Sequence[Any], *, made_with: str) -> None:
+    """Write all rows."""
+    write_table(path, [field.name for field in fields(rows[0])], map(astuple, rows), made_with=made_with)
 
 
 def wanted(*, seeds: int = N_SEEDS, quick: bool = False) -> list[tuple[str, str, int]]:
@@ -134,7 +121,7 @@ def wanted(*, seeds: int = N_SEEDS, quick: bool = False) -> list[tuple[str, str,
 
 def run_missing(path: Path, cells: Iterable[tuple[str, str, int]]) -> None:
     """Run every cell that is not stored yet, and store each at once."""
-    rows, _ = read_rows(path, Row)
+    rows, made_with = read_rows(path, Row)
     stored = {(row.task, row.method, row.seed) for row in rows}
     methods = {method.name: method for method in METHODS}
     names = list(methods)
@@ -145,7 +132,7 @@ def run_missing(path: Path, cells: Iterable[tuple[str, str, int]]) -> None:
             data = load(task, seed)
         rows.append(run(methods[name], data))
         rows.sort(key=lambda row: (TASKS.index(row.task), row.seed, names.index(row.method)))
-        write_rows(path, rows)
+        write_rows(path, rows, made_with=together(made_with, versions()))
         sys.stderr.write(f"{count} of {len(todo)}: {task}, seed {seed}, {name}\n")
 
 
@@ -285,7 +272,7 @@ def main() -> None:
         return
     if not args.render:
         run_missing(CSV, wanted(seeds=args.seeds, quick=args.quick))
-    PAGE.write_text(render(*read_rows(CSV, Row)))
+    write_text(PAGE, render(*read_rows(CSV, Row)))
 
 
 if __name__ == "__main__":

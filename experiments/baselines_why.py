@@ -19,7 +19,6 @@ from scipy.special import expit
 from experiments import baselines
 from experiments.baseline_methods import PROXY, TASKS, C, load, logistic
 from experiments.baselines import PAPER, by_method, read_rows, scores, write_rows
-from experiments.comparison import OUT, markdown
 from experiments.descent import (
     BATCH,
     CLIP,
@@ -36,6 +35,7 @@ from experiments.descent import (
     probability,
     slope,
 )
+from experiments.output import OUT, markdown, together, versions, write_text
 from postshift.baselines import LearnToReweight, SoftmaxRegression
 
 Found = Iterator[tuple[str, float]]  # variants with their test metric
@@ -299,8 +299,8 @@ TOPICS = (
 
 
 def run_missing(*, seeds: int) -> None:
-    """Measure every topic and split that is not stored yet, and store each split at once."""
-    rows, _ = read_rows(CSV, Row)
+    """Measure every topic and split that is not stored yet, and store each at once."""
+    rows, made_with = read_rows(CSV, Row)
     stored = {(row.topic, row.task, row.seed) for row in rows}
     order = [topic.method for topic in TOPICS]
     for task in TASKS:
@@ -315,8 +315,8 @@ def run_missing(*, seeds: int) -> None:
                     Row(topic=topic.method, task=task, variant=variant, seed=seed, test=round(value, 6))
                     for variant, value in topic.measure(at)
                 ]
-            rows.sort(key=lambda row: (order.index(row.topic), TASKS.index(row.task), row.seed))
-            write_rows(CSV, rows)
+                rows.sort(key=lambda row: (order.index(row.topic), TASKS.index(row.task), row.seed))
+                write_rows(CSV, rows, made_with=together(made_with, versions()))
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -401,4 +401,4 @@ def main(*, seeds: int, render_only: bool) -> None:
     if not render_only:
         run_missing(seeds=seeds)
     of_baselines, _ = read_rows(baselines.CSV, baselines.Row)
-    PAGE.write_text(render(*read_rows(CSV, Row), of_baselines))
+    write_text(PAGE, render(*read_rows(CSV, Row), of_baselines))

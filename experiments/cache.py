@@ -7,12 +7,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from postshift.core.archive import write_atomically
-from postshift.datasets._location import cache_folder
+from postshift.datasets import cache_folder
 
 Arrays = dict[str, np.ndarray]
 
@@ -32,14 +32,20 @@ def held(folder: Path) -> Iterator[None]:
     The lock ends with the process that has it, also where that is killed. Systems without such locks do without.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as stream, alone(stream):
+        yield
+
+
+@contextlib.contextmanager
+def alone(stream: BinaryIO) -> Iterator[None]:
+    """Have an open file to oneself: other processes that ask for the same wait until it is closed."""
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    with (folder / "lock").open("w", encoding="utf-8") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+    fcntl.flock(stream, fcntl.LOCK_EX)
+    yield
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

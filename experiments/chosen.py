@@ -106,10 +106,10 @@ def column_basis(split: Split, basis: tuple[str, ...]) -> Any:
     if not basis:
         return "constant"
     places = [split.feature_names.index(COLUMNS.get(name, name)) for name in basis]
-    return partial(_columns, places=places)
+    return partial(columns_of, places=places)
 
 
-def _columns(X: Any, *, places: list[int]) -> Any:
+def columns_of(X: Any, *, places: list[int]) -> Any:
     """Return some columns."""
     return X[:, places]
 
@@ -119,7 +119,6 @@ def surrogates_by_cv(
     bases: Sequence[tuple[str, ...]],
     score_of: Callable[[Part], Score],
     *,
-    transformer: Any = None,
     options: dict[str, Any] | None = None,
 ) -> Chosen:
     """Return adaptive surrogates, basis and both learning rates chosen on validation rows.
@@ -137,7 +136,6 @@ def surrogates_by_cv(
         model = AdaptiveSurrogates(
             metric=from_predictions(score_of(val), soft=True, name="the metric"),
             basis=column_basis(split, basis),
-            transformer=transformer,
             outer_learning_rate=outer,
             inner_learning_rate=inner,
             random_state=task.seed,

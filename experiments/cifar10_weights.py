@@ -105,8 +105,12 @@ def checked(results: Results) -> str:
     """Say how exact the weights are, and how far they differ between radii."""
     gap = max(float(results.values(method, "gap").max()) for method in results.methods)
     names = [f"weight of {name}" for name in CLASSES]
-    by_radius = [np.array([results.values(method, name) for name in names]) for method in results.methods]
-    same = [each for each in by_radius if each.shape == by_radius[0].shape]
+    seeds = {method: [seed for each, seed in sorted(results.runs) if each == method] for method in results.methods}
+    same = [
+        np.array([results.values(method, name) for name in names])
+        for method in results.methods
+        if seeds[method] == seeds[results.methods[0]]
+    ]
     apart = max(float(np.abs(each - same[0]).max()) for each in same)
     return f"""The largest relative gap between an elicited weight and the one from the priors is {small(gap)}; between
     the {len(same)} radii the largest difference of a weight is

@@ -31,8 +31,8 @@ from experiments.comparison import (
     apart_text,
     by_cell,
     interval,
-    markdown,
 )
+from experiments.output import markdown
 from postshift import PostShiftClassifier
 
 TOLERANCE = 0.005

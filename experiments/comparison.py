@@ -7,13 +7,9 @@ Metrics are computed by scikit-learn or by the few lines below, never by postshi
 from __future__ import annotations
 
 import argparse
-import csv
 import os
-import sys
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,9 +27,10 @@ from sklearn.metrics import (
     recall_score,
 )
 
-from experiments.menu_study import interval, versions
+from experiments.menu_study import interval
+from experiments.output import OUT, read_table, together, versions, write_table, write_text
+from experiments.pool import each_finished
 
-OUT = Path(__file__).parents[1] / "docs" / "results"
 FIELDS = ("task", "split", "metric", "method", "test")
 BASE, OURS, SEARCH = "base", "ours", "plug-in search"
 
@@ -105,46 +102,33 @@ class Study:
 
     def read(self) -> tuple[list[Row], str]:
         """Return the stored results and what they were made with."""
-        if not self.csv.exists():
-            return [], versions(*self.packages)
-        with self.csv.open(newline="") as stream:
-            made_with = stream.readline().removeprefix("# ").strip()
-            rows = [
-                Row(
-                    task=line["task"],
-                    split=int(line["split"]),
-                    metric=line["metric"],
-                    method=line["method"],
-                    test=float(line["test"]),
-                )
-                for line in csv.DictReader(stream)
-            ]
+        lines, made_with = read_table(self.csv)
+        rows = [
+            Row(
+                task=line["task"],
+                split=int(line["split"]),
+                metric=line["metric"],
+                method=line["method"],
+                test=float(line["test"]),
+            )
+            for line in lines
+        ]
         return rows, made_with
 
-    def write(self, rows: Iterable[Row]) -> None:
-        """Store all results, in order; an interrupted write leaves the old file as it was."""
-        draft = self.csv.with_suffix(".part")
-        with draft.open("w", newline="") as stream:
-            stream.write(f"# {versions(*self.packages)}\n")
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(FIELDS)
-            for row in sorted(rows, key=lambda each: (self.tasks.index(each.task), each.split)):
-                writer.writerow([row.task, row.split, row.metric, row.method, f"{row.test:.6f}"])
-        draft.replace(self.csv)
+    def write(self, rows: Iterable[Row], *, made_with: str) -> None:
+        """Store all results, in order."""
+        ordered = sorted(rows, key=lambda each: (self.tasks.index(each.task), each.split))
+        lines = ([row.task, row.split, row.metric, row.method, f"{row.test:.6f}"] for row in ordered)
+        write_table(self.csv, FIELDS, lines, made_with=made_with)
 
     def run_missing(self, *, jobs: int) -> None:
         """Run every split that is not stored yet, and store each at once."""
-        rows, _ = self.read()
+        rows, made_with = self.read()
         done = {(row.task, row.split) for row in rows}
         wanted = [(task, split) for split in range(self.n_splits) for task in self.tasks]
-        todo = [each for each in wanted if each not in done]
-        with ProcessPoolExecutor(jobs, initializer=_quiet) as pool:
-            running = {pool.submit(self.run_split, *each): each for each in todo}
-            for count, finished in enumerate(as_completed(running), start=1):
-                rows.extend(finished.result())
-                self.write(rows)
-                task, split = running[finished]
-                sys.stderr.write(f"{count} of {len(todo)}: {task}, split {split}\n")
+        for found in each_finished(self.run_split, [each for each in wanted if each not in done], jobs=jobs):
+            rows.extend(found)
+            self.write(rows, made_with=together(made_with, versions(*self.packages)))
 
     def main(self, description: str) -> None:
         """Run what is missing, and make the page."""
@@ -154,12 +138,7 @@ class Study:
         args = parser.parse_args()
         if not args.render:
             self.run_missing(jobs=args.jobs)
-        self.page.write_text(self.render(*self.read()))
-
-
-def _quiet() -> None:
-    """In a worker: small validation samples and rare classes are expected here."""
-    warnings.simplefilter("ignore")
+        write_text(self.page, self.render(*self.read()))
 
 
 def by_cell(rows: Iterable[Row]) -> Cells:
@@ -171,12 +150,6 @@ def by_cell(rows: Iterable[Row]) -> Cells:
         cell: {method: np.array([values[split] for split in sorted(values)]) for method, values in methods.items()}
         for cell, methods in found.items()
     }
-
-
-def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a table of which the first column is text."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
 
 
 def apart_text(differences: np.ndarray) -> list[str]:

@@ -27,6 +27,7 @@ Setting = tuple[str, float, float]  # basis, radius, ridge of the equations
 CONSTANT = "constant"
 RADII = (1.0, 0.4, 0.1, 0.01, 0.001, 0.0001)  # the paper's grid
 RADIUS = 0.1
+N_FOLDS = 5  # of the choice by cross-validation
 RIDGES = (1e-8, 1e-7, 1e-6, 1e-5)  # of the equations, at that radius: many averages of kernels are nearly the same
 
 
@@ -148,11 +149,11 @@ Method = Callable[[ImageTask], Shifted]
 # -- the paper's method -------------------------------------------------------------------------------------
 
 
-def plain(basis: str = CONSTANT, **options: Any) -> Method:
-    """Return PI-EW or FW-EG with a basis and a radius given beforehand, fitted to all validation rows."""
+def plain(**options: Any) -> Method:
+    """Return PI-EW or FW-EG with the constant basis and a radius given beforehand, fitted to all validation rows."""
 
     def run(task: ImageTask) -> Shifted:
-        view = task.view(basis)
+        view = task.view(CONSTANT)
         found = view.fit(**{"radius": RADIUS, "max_iter": 1, **options})
         return Shifted(labels=view.predicted(found, "test"), queries=found.n_questions)
 
@@ -189,8 +190,6 @@ def by_folds(
     bases: Sequence[str],
     radii: Sequence[float] = RADII,
     ridges: Sequence[float] = (),
-    *,
-    n_folds: int = 5,
     **options: Any,
 ) -> Method:
     """Return PI-EW or FW-EG with basis and radius by cross-validation, then fitted to all validation rows."""
@@ -198,7 +197,7 @@ def by_folds(
     def run(task: ImageTask) -> Shifted:
         settings, n_questions = task.settings(bases, radii, ridges), 0
         pooled = {setting: np.zeros(task.n_val, dtype=np.intp) for setting in settings}
-        for kept, left in folds(task, n_folds):
+        for kept, left in folds(task, N_FOLDS):
             views = {basis: task.view(basis, kept) for basis in bases}
             for setting in settings:
                 basis, radius, ridge = setting

@@ -257,11 +257,11 @@ def verdict(difference: float) -> str:
 
 
 ABOUT = f"""No noise: training, validation and test rows are random {SHARES} parts of the same data, stratified by
-group and label, one split for each seed. Numbers are in quantile bins of the training rows, or one-hot where they have
-few values, and the base model is logistic regression (C = {C:g}). The paper says no more about this table than that it
-replicates Section 6.2 of Jiang et al. (2020), which averages the F1 of the positive class over protected groups: that
-is the reading that is compared. The group of a row is known of validation rows only, and only to the metric (sex is a
-feature of COMPAS, the other groups are no features)."""
+group and label, one split for each seed. Numbers are in quantile bins of the training rows (age in Adult: of the file
+`adult.data`), or one-hot where they have few values, and the base model is logistic regression (C = {C:g}). The paper
+says no more about this table than that it replicates Section 6.2 of Jiang et al. (2020), which averages the F1 of the
+positive class over protected groups: that is the reading that is compared. The group of a row is known of validation
+rows only, and only to the metric (sex is a feature of COMPAS, the other groups are no features)."""
 
 HOW = f"""*FW-EG*: basis and radius by 5-fold cross-validation, the metric only tells values. *adaptive surrogates*:
 basis and both rates (from {RATES[0]:g} and {RATES[1]:g}) by {CHOICE_FOLDS}-fold cross-validation, at most

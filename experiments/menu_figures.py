@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from examples import digits_demo
-from experiments.adult_paper import OUT, Result, Task, make_task, read_csv, table, write_csv
+from experiments.adult_paper import Result, Task, make_task, read_csv, table, write_csv
+from experiments.output import OUT, write_text
 from postshift import Accuracy, GMean, Sample
 from postshift.basis import CoverBasis, TreeBasis
 from postshift.metrics import GroupGMean
@@ -124,7 +125,7 @@ def main() -> None:
                 sys.stderr.write(f"{name}: seed {seed + 1} of {len(SEEDS[name])}\n")
                 results.extend(run(seed))
         write_csv(results, OUT / "menu_figures.csv")
-    (OUT / "menu_figures.md").write_text(render(*read_csv(OUT / "menu_figures.csv")))
+    write_text(OUT / "menu_figures.md", render(*read_csv(OUT / "menu_figures.csv")))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,10 @@ stored at once, so a stopped run goes on where it was) and writes ``docs/results
 from __future__ import annotations
 
 import argparse
-import csv
 import os
-import platform
-import sys
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +19,8 @@ import numpy as np
 from scipy import stats
 
 from experiments.menu_tasks import TASKS, TaskData, describe, load_task
+from experiments.output import OUT, read_table, together, versions, write_table, write_text
+from experiments.pool import each_finished
 from postshift import Accuracy, ExpectedReward, MacroF1, metrics
 from postshift.basis import TreeBasis
 from postshift.core.plugin import onehot
@@ -34,7 +30,6 @@ from postshift.rules import Choice, Paper, PluginSearch, Problem, Table, menu, w
 
 N_SPLITS = 20
 TOLERANCE = 0.005
-OUT = Path(__file__).parents[1] / "docs" / "results"
 AVERAGE, BEST, BASE = "average (the default)", "choice", "base"
 FIELDS = ("task", "split", "method", "test", "fallback")
 METRICS = {
@@ -107,60 +102,37 @@ def run_split(name: str, split: int) -> list[Row]:
 # -- storage ------------------------------------------------------------------------------------------------
 
 
-def versions(*more: str) -> str:
-    """Return what the results are made with."""
-    names = ("postshift", "numpy", "scipy", "scikit-learn", *more)
-    return ", ".join([*(f"{name} {version(name)}" for name in names), f"Python {platform.python_version()}"])
-
-
 def read_rows(path: Path) -> tuple[list[Row], str]:
     """Return the stored results and what they were made with."""
-    if not path.exists():
-        return [], versions()
-    with path.open(newline="") as stream:
-        made_with = stream.readline().removeprefix("# ").strip()
-        rows = [
-            Row(
-                task=line["task"],
-                split=int(line["split"]),
-                method=line["method"],
-                test=float(line["test"]),
-                fallback=line["fallback"] == "True",
-            )
-            for line in csv.DictReader(stream)
-        ]
+    lines, made_with = read_table(path)
+    rows = [
+        Row(
+            task=line["task"],
+            split=int(line["split"]),
+            method=line["method"],
+            test=float(line["test"]),
+            fallback=line["fallback"] == "True",
+        )
+        for line in lines
+    ]
     return rows, made_with
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write all results, in order; an interrupted write leaves the old file as it was."""
-    draft = path.with_suffix(".part")
-    with draft.open("w", newline="") as stream:
-        stream.write(f"# {versions()}\n")
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(FIELDS)
-        for row in sorted(rows, key=lambda each: (TASKS.index(each.task), each.split)):
-            writer.writerow([row.task, row.split, row.method, f"{row.test:.6f}", row.fallback])
-    draft.replace(path)
+def write_rows(path: Path, rows: Iterable[Row], *, made_with: str) -> None:
+    """Write all results, in order."""
+    ordered = sorted(rows, key=lambda each: (TASKS.index(each.task), each.split))
+    lines = ([row.task, row.split, row.method, f"{row.test:.6f}", row.fallback] for row in ordered)
+    write_table(path, FIELDS, lines, made_with=made_with)
 
 
 def run_missing(path: Path, *, splits: int, jobs: int) -> None:
     """Run every split that is not stored yet, and store each at once."""
-    rows, _ = read_rows(path)
+    rows, made_with = read_rows(path)
     done = {(row.task, row.split) for row in rows}
     todo = [(name, split) for split in range(splits) for name in TASKS if (name, split) not in done]
-    with ProcessPoolExecutor(jobs, initializer=_quiet) as pool:
-        running = {pool.submit(run_split, name, split): (name, split) for name, split in todo}
-        for count, finished in enumerate(as_completed(running), start=1):
-            rows.extend(finished.result())
-            write_rows(path, rows)
-            name, split = running[finished]
-            sys.stderr.write(f"{count} of {len(todo)}: {name}, split {split}\n")
-
-
-def _quiet() -> None:
-    """In a worker: rare classes are expected here."""
-    warnings.simplefilter("ignore")
+    for found in each_finished(run_split, todo, jobs=jobs):
+        rows.extend(found)
+        write_rows(path, rows, made_with=together(made_with, versions()))
 
 
 # -- the page -----------------------------------------------------------------------------------------------
@@ -269,7 +241,7 @@ def main() -> None:
     path = OUT / "menu_study.csv"
     if not args.render:
         run_missing(path, splits=args.splits, jobs=args.jobs)
-    (OUT / "menu_study.md").write_text(render(*read_rows(path)))
+    write_text(OUT / "menu_study.md", render(*read_rows(path)))
 
 
 if __name__ == "__main__":

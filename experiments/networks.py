@@ -2,7 +2,8 @@
 
 ``python -m experiments.networks --list`` says what there is; ``--train NAME [--seed S]`` trains what is missing, the
 networks that others build on first. NAME is an experiment, ``experiment/network``, or ``all``. After every epoch the
-state is written, so a run that was killed loses one epoch at the most. Two processes of one thread train together.
+state is written, so a run that was killed loses one epoch at the most; fine-tuning, which is short, begins anew. Two
+processes of one thread train together.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from experiments.image_splits import ADIENCE, BETTER, CIFAR10, PARTS, QUICK, loa
 from experiments.runner import say
 from postshift.baselines import FineTuned, ForwardCorrection, KernelMeanMatching, LearnToReweight, NetworkClassifier
 from postshift.datasets import ImageSplit
+from postshift.exceptions import PostshiftError
 
 Floats = NDArray[np.float64]
 
@@ -447,6 +449,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("stopped; the same command goes on after the last whole epoch")
         return 130
+    except PostshiftError as error:
+        say(f"FAILED {wanted.name}, seed {wanted.seed}: {error}")
+        return 1
     return 0
 
 

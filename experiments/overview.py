@@ -20,7 +20,8 @@ from experiments import (
     runner,
 )
 from experiments.adult_tables import ours_among
-from experiments.study import OUT, Experiment, Summary, markdown, summary
+from experiments.output import OUT, markdown, write_text
+from experiments.study import Experiment, Summary, summary
 
 BASE = "cross-entropy [train]"  # the model alone, in the tables
 README = Path(__file__).parents[1] / "README.md"
@@ -140,4 +141,4 @@ def into_readme(text: str, folder: Path = OUT) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(into_readme(README.read_text()))
+    write_text(README, into_readme(README.read_text(encoding="utf-8")))

@@ -13,22 +13,20 @@ from experiments.comparison import METRICS
 
 
 class TunedThreshold:
-    """scikit-learn's ``TunedThresholdClassifierCV``: a model, its threshold tuned on validation rows.
+    """scikit-learn's ``TunedThresholdClassifierCV``: logistic regression, its threshold tuned on validation rows.
 
     Parameters
     ----------
     metric : str
         A name of ``experiments.comparison.METRICS``, which scikit-learn computes.
-    model : classifier, optional
-        The model; by default logistic regression.
     """
 
-    def __init__(self, *, metric: str, model: Any = None) -> None:
-        self.metric, self.model = metric, model
+    def __init__(self, *, metric: str) -> None:
+        self.metric = metric
 
     def fit(self, X: Any, y: Any, X_val: Any, y_val: Any) -> Self:
         """Fit the model, then tune the threshold."""
-        model = (logistic() if self.model is None else self.model).fit(X, y)
+        model = logistic().fit(X, y)
         scorer = make_scorer(METRICS[self.metric])
         tuned = TunedThresholdClassifierCV(FrozenEstimator(model), scoring=scorer, cv="prefit", refit=False)
         self.tuned_ = tuned.fit(X_val, y_val)

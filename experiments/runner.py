@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.menu_study import versions
+from experiments.output import versions, write_text
 from experiments.study import Experiment, Measured, Results, Row, Store, configuration, write_figures
 from postshift.exceptions import PostshiftError
 
@@ -40,6 +40,8 @@ def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool,
     done = experiment.results(rows, quick=quick).runs
     wanted = [each for each in experiment.wanted(seeds=seeds, quick=quick) if chosen(each[0], only)]
     todo = [each for each in wanted if each not in done]
+    if store is not None and todo:
+        store.prepare()
     failures = []
     with progress(experiment.name, len(todo)) as step:
         for method, seed in todo:
@@ -91,7 +93,7 @@ def measure(experiment: Experiment, method: str, seed: int, *, quick: bool) -> l
 def write_page(results: Results, folder: Path) -> None:
     """Write the page of an experiment and its figures, all from stored results."""
     experiment = results.experiment
-    (folder / f"{experiment.name}.md").write_text(experiment.page(results), encoding="utf-8")
+    write_text(folder / f"{experiment.name}.md", experiment.page(results))
     write_figures(results, folder)
 
 

@@ -16,6 +16,7 @@ from experiments.ablation import fitted_labels, mean_sd, places
 from experiments.adult_rows import load_data
 from experiments.adult_tables import FEW_STEPS
 from experiments.baseline_methods import LARGEST, PROXY, Data, logistic
+from experiments.chosen import columns_of
 from experiments.study import Experiment, Measured, Results, draw_line, markdown, whole_page
 from postshift import GMean, MemoryEngine, PostShiftClassifier, Sample, fw_eg
 from postshift.baselines import AdaptiveSurrogates
@@ -61,20 +62,15 @@ def by_fweg(data: Data, columns: list[int]) -> np.ndarray:
 
 def by_default(data: Data, columns: list[int]) -> np.ndarray:
     """Run the default, which trains the base model six times, with the functions as its basis."""
-    basis = partial(_columns, places=columns) if columns else "constant"
+    basis = partial(columns_of, places=columns) if columns else "constant"
     return fitted_labels(PostShiftClassifier(logistic(), metric="g_mean", basis=basis), data.split)
 
 
 def by_surrogates(data: Data, columns: list[int], *, steps: Mapping[str, int]) -> np.ndarray:
     """Run adaptive surrogates."""
-    basis = partial(_columns, places=columns) if columns else "constant"
+    basis = partial(columns_of, places=columns) if columns else "constant"
     model = AdaptiveSurrogates(metric="g_mean", basis=basis, random_state=data.seed, **steps)
     return fitted_labels(model, data.split)
-
-
-def _columns(X: Any, *, places: list[int]) -> Any:
-    """Return some columns."""
-    return X[:, places]
 
 
 def fits(*, quick: bool) -> dict[str, Callable[[Data, list[int]], np.ndarray]]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from experiments.cache import alone
 
 FIELDS = ("method", "seed", "name", "value", "seconds", "queries", "n_values", "config", "versions")
 
@@ -39,53 +42,75 @@ class Store:
 
     path: Path
 
+    def prepare(self) -> None:
+        """Make the file, so that one that cannot be written is told of before the work."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.open("ab").close()
+
     def read(self) -> list[Row]:
         """Return the stored rows; a last line without its end was torn and is left out."""
         if not self.path.exists():
             return []
         whole, _, _ = self.path.read_bytes().rpartition(b"\n")
-        lines = csv.DictReader(whole.decode().splitlines())
-        return [self._row(line, lines.line_num) for line in lines]
+        try:
+            lines = csv.DictReader(whole.decode().splitlines(), strict=True)
+            return [self._row(line, lines.line_num) for line in lines]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise StoredLineError(f"{self.path} is damaged ({error}): mend it, or delete it and run again") from error
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Append rows in one piece; they are on the disk when this returns."""
+        """Append rows in one piece, no other process in between; they are on the disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        if not self._mend():
-            writer.writerow(FIELDS)
-        writer.writerows([getattr(row, name) for name in FIELDS] for row in rows)
-        with self.path.open("ab") as stream:
+        with self.path.open("ab+") as stream, alone(stream):
+            if not _mend(stream):
+                writer.writerow(FIELDS)
+            writer.writerows([getattr(row, name) for name in FIELDS] for row in rows)
             stream.write(text.getvalue().encode())
             stream.flush()
             os.fsync(stream.fileno())
 
-    def _mend(self) -> int:
-        """Cut off a torn last line, and return how many bytes are left."""
-        if not self.path.exists():
-            return 0
-        content = self.path.read_bytes()
-        kept = content.rfind(b"\n") + 1
-        if kept < len(content):
-            os.truncate(self.path, kept)
-        return kept
-
     def _row(self, line: Mapping[str, Any], number: int) -> Row:
         """Return a line as a row."""
         try:
-            json.loads(line["config"])
             return Row(
                 method=line["method"],
                 seed=int(line["seed"]),
                 name=line["name"],
-                value=float(line["value"]),
+                value=_finite(line["value"]),
                 seconds=float(line["seconds"]),
                 queries=int(line["queries"]),
                 n_values=int(line["n_values"]),
-                config=line["config"],
+                config=_object(line["config"]),
                 versions=str(line["versions"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StoredLineError(
                 f"line {number} of {self.path} is no result ({error!r}): take it out, or delete the file and run again"
             ) from error
+
+
+def _mend(stream: BinaryIO) -> int:
+    """Cut off a torn last line, and return how many bytes are left."""
+    stream.seek(0)
+    content = stream.read()
+    kept = content.rfind(b"\n") + 1
+    if kept < len(content):
+        stream.truncate(kept)
+    return kept
+
+
+def _finite(text: str) -> float:
+    """Return a number that is one."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the value is {text}")
+    return value
+
+
+def _object(text: str) -> str:
+    """Return a text that is a JSON object."""
+    if not isinstance(json.loads(text), dict):
+        raise TypeError(f"the configuration is {text}")
+    return text

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from experiments.comparison import OUT, markdown
+from experiments.output import OUT, markdown
 from experiments.store import Row, Store, StoredLineError
+from postshift.core.archive import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,15 +189,11 @@ class Summary:
     low: float
     high: float
 
-    def cells(self, digits: int = 3) -> list[str]:
+    def cells(self) -> list[str]:
         """Return mean, standard deviation and interval as text."""
         if self.n < 2:
-            return [f"{self.mean:.{digits}f}", "", ""]
-        return [
-            f"{self.mean:.{digits}f}",
-            f"{self.sd:.{digits}f}",
-            f"{self.low:.{digits}f} to {self.high:.{digits}f}",
-        ]
+            return [f"{self.mean:.3f}", "", ""]
+        return [f"{self.mean:.3f}", f"{self.sd:.3f}", f"{self.low:.3f} to {self.high:.3f}"]
 
 
 def summary(values: np.ndarray) -> Summary:
@@ -226,69 +223,63 @@ def stars(p: float) -> str:
     return next((mark for level, mark in LEVELS if p < level), "")
 
 
-def against_closest(results: Results, method: str, rivals: Collection[str], *, name: str = TEST) -> str:
+def against_closest(results: Results, method: str, rivals: Collection[str]) -> str:
     """Return the difference to the rival with the highest mean, with the stars of Welch's test."""
-    scored = {rival: results.values(rival, name) for rival in rivals}
+    scored = {rival: results.values(rival) for rival in rivals}
     scored = {rival: values for rival, values in scored.items() if len(values)}
     if not scored:
         return ""
     closest = max(scored.values(), key=lambda values: float(values.mean()))
-    own = results.values(method, name)
+    own = results.values(method)
     return f"{own.mean() - closest.mean():+.3f}{stars(welch(own, closest))}"
 
 
 def table(
     results: Results,
     *,
-    name: str = TEST,
     methods: Sequence[str] | None = None,
     ours: Collection[str] = (),
     called: Callable[[str], str] = str,
-    digits: int = 3,
 ) -> str:
-    """Return the table of a value: spread, cost, the closest baseline, the paper's figure.
+    """Return the table of the test values: spread, cost, the closest baseline, the paper's figure.
 
     Parameters
     ----------
     results : Results
         What is stored.
-    name : str, default="test"
-        The value.
     methods : sequence of str, optional
         The rows, in order; by default all methods. Those without results are left out.
     ours : collection of str
         The methods that are compared with the best of the others by Welch's test.
     called : callable
         From a method's name to what the table calls it.
-    digits : int, default=3
-        Decimals of the values.
     """
-    shown = [m for m in (results.methods if methods is None else methods) if len(results.values(m, name))]
+    shown = [m for m in (results.methods if methods is None else methods) if len(results.values(m))]
     rivals = [method for method in shown if method not in ours]
     lines = []
     for method in shown:
-        values, paper = results.values(method, name), results.experiment.paper.get(method)
+        values, paper = results.values(method), results.experiment.paper.get(method)
         lines.append(
             [
                 called(method),
-                *summary(values).cells(digits),
-                against_closest(results, method, rivals, name=name) if method in ours else "",
+                *summary(values).cells(),
+                against_closest(results, method, rivals) if method in ours else "",
                 f"{results.seconds(method).mean():.1f}",
                 f"{results.queries(method):,}",
-                *_beside(values, paper, digits),
+                *_beside(values, paper),
             ]
         )
     head = ["method", "mean", "sd", "95 % interval", "against closest", "CPU s", "queries", "paper", "less paper"]
     return markdown(head, lines)
 
 
-def _beside(values: np.ndarray, paper: tuple[float, float] | None, digits: int) -> list[str]:
+def _beside(values: np.ndarray, paper: tuple[float, float] | None) -> list[str]:
     """Return the paper's figure, whose standard deviation may be unknown (NaN), and the difference to it."""
     if paper is None:
         return ["", ""]
     mean, sd = paper
-    text = f"{mean:.{digits}f} ± {sd:.{digits}f}" if np.isfinite(sd) else f"{mean:.{digits}f}"
-    return [text, f"{values.mean() - mean:+.{digits}f}"]
+    text = f"{mean:.3f} ± {sd:.3f}" if np.isfinite(sd) else f"{mean:.3f}"
+    return [text, f"{values.mean() - mean:+.3f}"]
 
 
 def whole_page(results: Results, body: str) -> str:
@@ -370,7 +361,9 @@ def write_figures(results: Results, folder: Path) -> None:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         draw(results, axes)
-    path = folder / results.experiment.name
-    with mpl.rc_context({"svg.hashsalt": results.experiment.name}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=150)
+    name = results.experiment.name
+    with mpl.rc_context({"svg.hashsalt": name}):
+        write_atomically(
+            folder / f"{name}.svg", lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})
+        )
+    write_atomically(folder / f"{name}.png", lambda stream: figure.savefig(stream, format="png", dpi=150))

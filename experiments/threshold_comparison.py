@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
-from experiments.comparison import BASE, METRICS, OURS, Cells, Row, Study, apart_text, by_cell, markdown
+from experiments.comparison import BASE, METRICS, OURS, Cells, Row, Study, apart_text, by_cell
+from experiments.output import markdown
 from postshift import PostShiftClassifier
 from postshift.datasets import adult_fairness
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import platform
 import sys
 import time
@@ -36,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
+from experiments.output import OUT, write_text
 from postshift import Accuracy, ExpectedReward, FitResult, Mixture, PlugIn, Sample, pi_ew
 from postshift.core.psi import ConfusionMetric
 from postshift.core.weighting import weighting_named
@@ -44,7 +46,6 @@ FloatArray = NDArray[np.float64]
 Versions = tuple[tuple[str, str], ...]
 
 COMMAND: Final = "python -m experiments.weight_rates"
-RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
 N_CLASSES: Final = 3
 SIZES: Final = (1_000, 2_154, 4_642, 10_000, 21_544, 46_416, 100_000)
 SEEDS: Final = tuple(range(20))
@@ -298,12 +299,13 @@ def versions() -> Versions:
 
 def write_csv(path: Path, rows: Iterable[Row], made_with: Versions) -> None:
     """Write the rows, below commented lines with the command and the versions."""
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write(f"# {COMMAND}\n")
-        stream.writelines(f"# {package} {number}\n" for package, number in made_with)
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["model", "n", "seed", "error"])
-        writer.writerows([row.model, row.n, row.seed, f"{row.error:.8f}"] for row in rows)
+    text = io.StringIO()
+    text.write(f"# {COMMAND}\n")
+    text.writelines(f"# {package} {number}\n" for package, number in made_with)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["model", "n", "seed", "error"])
+    writer.writerows([row.model, row.n, row.seed, f"{row.error:.8f}"] for row in rows)
+    write_text(path, text.getvalue())
 
 
 def read_csv(path: Path) -> tuple[list[Row], Versions]:
@@ -452,17 +454,20 @@ On the diagonal, for accuracy, the printed weights are right, and they are what 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run everything and write the four files."""
+    """Run everything and write the four files, or make three of them again from the stored CSV."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="How fast the elicited weights approach the true ones.")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results (default: %(default)s)")
-    folder = parser.parse_args(arguments).out
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results (default: %(default)s)")
+    parser.add_argument("--render", action="store_true", help="only rebuild page and plot from the stored CSV")
+    args = parser.parse_args(arguments)
+    folder: Path = args.out
     folder.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
-    rows = run_all(progress=lambda text: print(text, file=sys.stderr, flush=True))
-    write_csv(folder / "weight_rates.csv", rows, versions())
+    if not args.render:
+        rows = run_all(progress=lambda text: print(text, file=sys.stderr, flush=True))
+        write_csv(folder / "weight_rates.csv", rows, versions())
     stored, made_with = read_csv(folder / "weight_rates.csv")
     write_plot(folder, stored)
-    (folder / "weight_rates.md").write_text(render_report(stored, made_with), encoding="utf-8")
+    write_text(folder / "weight_rates.md", render_report(stored, made_with))
     for model in models():
         print(f"{model.name:>4}  slope {slope(stored, model.name):.3f}")
     print(f"{time.perf_counter() - begin:.0f} s; results in {folder}", file=sys.stderr)

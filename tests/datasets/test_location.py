@@ -47,6 +47,15 @@ def test_a_nearer_folder_beats_a_better_edition(tmp_path: Path) -> None:
     assert find_file("set", "best", "good", data_dir=tmp_path / "given") == best
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_a_folder_that_cannot_be_looked_into_is_passed_by(tmp_path: Path) -> None:
+    cached = put(tmp_path / "cache" / "data")
+    too_long = tmp_path / ("x" * 300)
+    with pytest.raises(OSError, match="name too long"):
+        too_long.is_file()
+    assert find_file("set", "file", data_dir=too_long) == cached
+
+
 @pytest.mark.parametrize(
     ("platform", "variables", "place"),
     [

@@ -179,8 +179,8 @@ class TestStorage:
 
     def test_rows_come_back_as_they_were(self, tmp_path):
         rows = [baselines_why.Row(topic="a, b", task=PROXY, variant='"c"', seed=3, test=0.123456)]
-        write_rows(tmp_path / "rows.csv", rows)
-        assert read_rows(tmp_path / "rows.csv", baselines_why.Row)[0] == rows
+        write_rows(tmp_path / "rows.csv", rows, made_with="some versions")
+        assert read_rows(tmp_path / "rows.csv", baselines_why.Row) == (rows, "some versions")
 
 
 class TestPage:

@@ -12,6 +12,7 @@ from sklearn.metrics import recall_score
 from benchmarks import xcolumns_comparison
 from experiments import classifier_table, comparison, threshold_comparison
 from experiments.comparison import BASE, OURS, SEARCH, Row, by_cell
+from experiments.output import versions
 from postshift.exceptions import DataNotFoundError
 
 STUDIES = {module.STUDY.name: module.STUDY for module in (classifier_table, threshold_comparison, xcolumns_comparison)}
@@ -183,6 +184,13 @@ def tiny_split(task: str, split: int) -> list[Row]:
     return [Row(task=task, split=split, metric="f1", method=name, test=0.5 + 0.01 * split) for name in (BASE, OURS)]
 
 
+def failing_split(task: str, split: int) -> list[Row]:
+    """Return the same, but for one."""
+    if (task, split) == ("a", 1):
+        raise ValueError("out of paint")
+    return tiny_split(task, split)
+
+
 class TestStorage:
     @pytest.fixture
     def tiny(self, tmp_path):
@@ -192,13 +200,19 @@ class TestStorage:
 
     def test_only_what_is_missing_is_run(self, tiny):
         kept = [replace(row, test=0.25) for row in tiny_split("b", 1)]
-        tiny.write(kept)
+        tiny.write(kept, made_with="postshift 0, numpy 0")
         tiny.run_missing(jobs=1)
         rows, made_with = tiny.read()
-        assert made_with.startswith("postshift ")
+        assert made_with == f"postshift 0, numpy 0; {versions()}"
         assert rows == [*tiny_split("a", 0), *tiny_split("a", 1), *tiny_split("b", 0), *kept]
         assert [path.name for path in tiny.out.iterdir()] == ["tiny.csv"]
 
     def test_cells_are_in_the_order_of_the_splits(self):
         rows = [*tiny_split("a", 1), *tiny_split("a", 0)]
         np.testing.assert_array_equal(by_cell(rows)["a", "f1"][BASE], [0.5, 0.51])
+
+    def test_a_split_that_fails_takes_no_other_with_it(self, tiny):
+        with pytest.raises(BaseExceptionGroup, match="1 of 4 splits failed; the others are stored") as caught:
+            replace(tiny, run_split=failing_split).run_missing(jobs=1)
+        assert caught.value.exceptions[0].__notes__ == ["in a, split 1"]
+        assert tiny.read()[0] == [*tiny_split("a", 0), *tiny_split("b", 0), *tiny_split("b", 1)]

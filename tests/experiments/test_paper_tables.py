@@ -66,10 +66,6 @@ def whole(experiment):
 
 
 class TestStored:
-    def test_the_page_is_made_from_the_stored_results(self, experiment):
-        results = whole(experiment)
-        assert (OUT / f"{experiment.name}.md").read_text() == experiment.page(results)
-
     def test_values_are_values(self, experiment):
         for row in stored(experiment).rows:
             assert np.isfinite(row.value)
@@ -77,11 +73,6 @@ class TestStored:
 
     def test_every_figure_of_the_paper_is_compared(self, experiment):
         assert set(experiment.paper) <= set(experiment.methods)
-
-    def test_figures_are_there(self, experiment):
-        whole(experiment)
-        for suffix in ("png", "svg") if experiment.panels else ():
-            assert (OUT / f"{experiment.name}.{suffix}").stat().st_size > 10_000
 
 
 class TestWhatTheyMustShow:

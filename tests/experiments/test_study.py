@@ -186,7 +186,10 @@ class TestStorage:
         assert store.read() == [ROW]
         assert (tmp_path / "some.csv").read_text().splitlines()[0] == ",".join(FIELDS)
 
-    @pytest.mark.parametrize("bad", ["a,b", "a,0,test,much,0,0,1,{},v", "a,0,test,1,0,0,1,{,v"])
+    @pytest.mark.parametrize(
+        "bad",
+        ["a,b", "a,0,test,much,0,0,1,{},v", "a,0,test,1,0,0,1,{,v", "a,0,test,nan,0,0,1,{},v", "a,0,test,1,0,0,1,3,v"],
+    )
     def test_a_line_that_is_no_result_is_named(self, tmp_path, bad):
         path = tmp_path / "some.csv"
         store = Store(path)
@@ -194,6 +197,27 @@ class TestStorage:
         path.write_text(f"{path.read_text()}{bad}\n")
         with pytest.raises(StoredLineError, match=r"line 3 of .*some\.csv is no result .*delete the file"):
             store.read()
+
+    @pytest.mark.parametrize("damage", [b"\xff\n", b'a,0,test,1,0,0,1,"{}"?,v\n'])
+    def test_a_damaged_file_is_told(self, toy, capsys, damage):
+        assert run(toy, "--seeds", "1") == 0
+        path = toy / "out" / "toy.csv"
+        path.write_bytes(path.read_bytes() + damage)
+        assert run(toy) == 1
+        assert re.search(r"FAILED toy: .*toy\.csv is damaged .*: mend it, or delete it", capsys.readouterr().err)
+
+    def test_processes_do_not_write_into_each_other(self, tmp_path):
+        path = tmp_path / "out" / "some.csv"
+        code = f"""
+            from pathlib import Path
+            from experiments.store import Row, Store
+            from tests.experiments.test_study import ROW
+            for seed in range(40):
+                Store(Path({str(path)!r})).append([Row(**{{**vars(ROW), "seed": seed}})] * 3)
+        """
+        running = [subprocess.Popen([sys.executable, "-c", dedent(code)], cwd=ROOT) for _ in range(4)]
+        assert [process.wait(timeout=300) for process in running] == [0] * 4
+        assert sorted(row.seed for row in Store(path).read()) == sorted([*range(40)] * 12)
 
     def test_a_bad_line_fails_that_experiment_only(self, toy, capsys):
         (toy / "out").mkdir()
@@ -280,6 +304,19 @@ class TestCommand:
     def test_no_such_method(self, toy, capsys):
         assert run(toy, "--methods", "x", "y") == 1
         assert "toy: no method has x or y in its name: a, b, c" in capsys.readouterr().err
+        assert log(toy) == []
+
+    def test_a_quick_look_does_not_have_every_method(self, toy, capsys):
+        toy_experiment = command.load("toy")
+        assert toy_experiment.quick_methods is None
+        object.__setattr__(toy_experiment, "quick_methods", ["a"])
+        assert run(toy, "--quick", "--methods", "b") == 1
+        assert "toy: no method has b in its name: a" in capsys.readouterr().err
+
+    def test_a_folder_that_cannot_be_written_is_told_before_the_work(self, toy, capsys):
+        (toy / "out").write_text("a file")
+        assert run(toy) == 1
+        assert "FAILED toy: [Errno" in capsys.readouterr().err
         assert log(toy) == []
 
     def test_a_failing_method_is_told_and_the_others_go_on(self, toy, capsys):
@@ -446,7 +483,7 @@ class TestRunner:
         outcome = runner.run(experiment, folder=tmp_path, seeds=1, quick=False)
         assert len(outcome.failures) == 1
         assert outcome.results.rows == ()
-        assert list(tmp_path.iterdir()) == []
+        assert Store(tmp_path / "some.csv").read() == []
 
     def test_the_time_given_is_kept(self):
         given = Experiment(

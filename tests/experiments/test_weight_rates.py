@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from experiments.output import OUT
 from experiments.weight_rates import (
-    RESULTS,
     SEEDS,
     SIZES,
     SLOPE_RANGE,
@@ -35,7 +35,7 @@ from experiments.weight_rates import (
 NAMES = ("ILN", "CDLN", "IDLN", "DS")
 NOISE = NAMES[:3]
 N_POINTS = 30
-CSV = RESULTS / "weight_rates.csv"
+CSV = OUT / "weight_rates.csv"
 
 
 def named(name: str) -> Model:
@@ -222,13 +222,13 @@ class TestFiles:
         assert [(row.model, row.n, row.seed) for row in stored] == expected
 
     def test_report_agrees_with_the_rows(self) -> None:
-        text = (RESULTS / "weight_rates.md").read_text(encoding="utf-8")
+        text = (OUT / "weight_rates.md").read_text(encoding="utf-8")
         assert text == render_report(*read_csv(CSV))
 
     @pytest.mark.parametrize("name", NAMES)
     def test_table_shows_the_slope(self, name: str, stored: list[Row]) -> None:
         """Read back from the table, not through the code that wrote it."""
-        lines = (RESULTS / "weight_rates.md").read_text(encoding="utf-8").splitlines()
+        lines = (OUT / "weight_rates.md").read_text(encoding="utf-8").splitlines()
         (line,) = (line for line in lines if line.startswith(f"| {name}: "))
         cells = [cell.strip().replace("−", "-") for cell in line.strip("|").split("|")]
         by_size = {n: np.median([r.error for r in stored if (r.model, r.n) == (name, n)]) for n in SIZES}
@@ -247,4 +247,4 @@ class TestFiles:
         write_plot(tmp_path, stored)
         for suffix, magic in (("png", b"\x89PNG"), ("svg", b"<?xml")):
             assert (tmp_path / f"weight_rates.{suffix}").read_bytes().startswith(magic)
-            assert (RESULTS / f"weight_rates.{suffix}").read_bytes().startswith(magic)
+            assert (OUT / f"weight_rates.{suffix}").read_bytes().startswith(magic)

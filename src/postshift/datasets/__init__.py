@@ -1,5 +1,6 @@
 """Loaders of the public data sets: found or downloaded, checked, split as the paper's experiments are."""
 
+from postshift.datasets._location import cache_folder
 from postshift.datasets.adience import adience_shift, load_adience
 from postshift.datasets.adult import AdultTables, Part, Split, adult_fairness, adult_proxy, load_adult
 from postshift.datasets.bundled import load_embedded
@@ -20,6 +21,7 @@ __all__ = [
     "adience_shift",
     "adult_fairness",
     "adult_proxy",
+    "cache_folder",
     "cifar10_noise",
     "load_adience",
     "load_adult",

@@ -127,7 +127,15 @@ def cache_folder() -> Path:
 
 def _search(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None) -> Path | None:
     """Return the first of the files that there is."""
-    return next((path for path in _places(folder, names, data_dir=data_dir) if path.is_file()), None)
+    return next((path for path in _places(folder, names, data_dir=data_dir) if _is_there(path)), None)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a path is a file; one in a folder that may not be read is not."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _places(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None) -> list[Path]:

@@ -19,7 +19,7 @@ from experiments import (
 )
 from experiments.image_splits import ADIENCE, BETTER, CIFAR10, LOADERS, PARTS, load_split
 from experiments.image_tasks import ImageTask
-from experiments.study import OUT, Results, Row
+from experiments.study import Results, Row
 from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
 from postshift.exceptions import DataNotFoundError
@@ -248,15 +248,3 @@ def test_a_quick_look_at_the_real_photographs(task):
         outcome = runner.run(experiment, folder=None, seeds=1, quick=True)
         assert outcome.failures == ()
         assert experiment.page(outcome.results).startswith(f"# {experiment.title}")
-
-
-@pytest.mark.parametrize(
-    "module",
-    [adience_shift_table, adience_better_table, adience_albums, adience_size, cifar10_noise_table, cifar10_weights],
-)
-def test_the_page_is_made_from_the_stored_results(module):
-    experiment = module.EXPERIMENT
-    if not (OUT / f"{experiment.name}.csv").exists():
-        pytest.skip(f"{experiment.name} has no stored results yet")
-    results = runner.stored(experiment, OUT)
-    assert (OUT / f"{experiment.name}.md").read_text(encoding="utf-8") == experiment.page(results)

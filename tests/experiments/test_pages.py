@@ -1,0 +1,26 @@
+"""Every experiment's page is what its stored results give, without data and without networks."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import __main__ as command
+from experiments import runner
+from experiments.output import OUT
+from experiments.registry import EXPERIMENTS
+
+
+@pytest.fixture(params=EXPERIMENTS)
+def results(request):
+    return runner.stored(command.load(request.param), OUT)
+
+
+def test_the_page_is_made_from_the_stored_results(results):
+    experiment = results.experiment
+    assert results.rows
+    assert (OUT / f"{experiment.name}.md").read_text(encoding="utf-8") == experiment.page(results)
+
+
+def test_figures_are_there(results):
+    for suffix in ("png", "svg") if results.experiment.panels else ():
+        assert (OUT / f"{results.experiment.name}.{suffix}").stat().st_size > 10_000
