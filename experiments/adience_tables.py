@@ -165,8 +165,9 @@ def method_told(results: Results) -> str:
     buckets of the validation rows, or both; ages of test rows are not needed. The paper's method has the constant
     function beside the averages. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in, the last iterate;
     basis, ridge of the equations (at radius {RADIUS:g}) and, where only values are told, radius (without ridge) by
-    5-fold cross-validation on the validation rows; rows with one radius have no ridge. {OWN_FOLDS} *KMM*: training rows
-    weighted so that those coordinates match the validation rows', labels not read."""
+    5-fold cross-validation on the validation rows; rows with one radius have no ridge, and their queries are those of
+    the five folds too, though nothing was chosen by them. {OWN_FOLDS} *KMM*: training rows weighted so that those
+    coordinates match the validation rows', labels not read."""
 
 
 def page_of(results: Results, about: str, *, rivals: Collection[str], beside: str = "") -> str:
