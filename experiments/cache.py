@@ -29,7 +29,7 @@ def place_of(kind: str, name: str, identity: Mapping[str, Any]) -> Path:
 def held(folder: Path) -> Iterator[None]:
     """Hold a place in the cache so that two processes do not make the same thing: the second waits for the first.
 
-    The lock ends with the process that has it, also where that is killed. Systems without such locks do without.
+    The lock ends with the process that has it, also where that is killed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("wb") as stream, alone(stream):
@@ -38,13 +38,14 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(stream: BinaryIO) -> Iterator[None]:
-    """Have an open file to oneself: other processes that ask for the same wait until it is closed."""
-    try:
+    """Have an open file to oneself: other processes that ask for the same wait until it is closed.
+
+    Systems and folders without such locks do without.
+    """
+    with contextlib.suppress(ImportError, OSError):  # Windows; some folders of a network
         import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    fcntl.flock(stream, fcntl.LOCK_EX)
+
+        fcntl.flock(stream, fcntl.LOCK_EX)
     yield
 
 

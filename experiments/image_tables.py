@@ -127,9 +127,6 @@ def bases_told(reduction: Reduction, *, of: str, quick: bool) -> str:
     {reduction.n_components} coordinates of {of} by {how}, fitted to the training rows."""
 
 
-OWN_FOLDS = """Our own rules are chosen by folds over functions averaged by the classes of all validation rows, so a row
-that is held out has a small share in them."""
-
 LEGEND = """*against closest*: the mean less that of the baseline with the highest mean, with stars where Welch's t-test
 says that they differ (\\* 95 %, \\*\\* 99 %, \\*\\*\\* 99.9 %). Simple rules of ours (inverse prior, smoothed plug-in,
 stack) count as baselines there. *CPU s*: mean processor time; of a row that trains a network, that of this training; of

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 Found = TypeVar("Found")
@@ -18,15 +19,21 @@ def each_finished(
     failed = []
     with ProcessPoolExecutor(jobs, initializer=_quiet) as pool:
         running = {pool.submit(run_split, *each): each for each in todo}
-        for count, finished in enumerate(as_completed(running), start=1):
-            task, split = running[finished]
-            error = finished.exception()
-            if error is None:
-                yield finished.result()
-            else:
-                error.add_note(f"in {task}, split {split}")
-                failed.append(error)
-            sys.stderr.write(f"{count} of {len(todo)}: {'FAILED ' if error else ''}{task}, split {split}\n")
+        try:
+            for count, finished in enumerate(as_completed(running), start=1):
+                task, split = running[finished]
+                error = finished.exception()
+                if error is None:
+                    yield finished.result()
+                elif isinstance(error, BrokenProcessPool):
+                    raise error  # noqa: TRY301
+                else:
+                    error.add_note(f"in {task}, split {split}")
+                    failed.append(error)
+                sys.stderr.write(f"{count} of {len(todo)}: {'FAILED ' if error else ''}{task}, split {split}\n")
+        except BaseException:  # also where the results are not wanted any more
+            pool.shutdown(cancel_futures=True)
+            raise
     if failed:
         raise BaseExceptionGroup(f"{len(failed)} of {len(todo)} splits failed; the others are stored", failed)
 

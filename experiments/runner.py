@@ -48,14 +48,14 @@ def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool,
             begin = time.perf_counter()
             try:
                 found = measure(experiment, method, seed, quick=quick)
+                if store is not None:
+                    store.append(found)
             except Exception as error:  # noqa: BLE001
                 failures.append(f"{experiment.name}: {method}, seed {seed}: {type(error).__name__}: {error}")
                 step(f"FAILED {method}, seed {seed}")
                 say(_account(error))
                 continue
             rows += found
-            if store is not None:
-                store.append(found)
             step(f"{method}, seed {seed} ({time.perf_counter() - begin:.1f} s)")
     if store is not None:
         rows = store.read()  # another process may have run other methods

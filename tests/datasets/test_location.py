@@ -48,12 +48,18 @@ def test_a_nearer_folder_beats_a_better_edition(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_a_folder_that_cannot_be_looked_into_is_passed_by(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_read_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = put(tmp_path / "cache" / "data")
-    too_long = tmp_path / ("x" * 300)
-    with pytest.raises(OSError, match="name too long"):
-        too_long.is_file()
-    assert find_file("set", "file", data_dir=too_long) == cached
+    closed = put(tmp_path / "closed")
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert find_file("set", "file", data_dir=tmp_path / "closed") == cached
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from scipy import stats
 
 from experiments import __main__ as command
 from experiments import registry, runner
+from experiments.cache import alone
 from experiments.store import FIELDS, Row, Store, StoredLineError
 from experiments.study import (
     Experiment,
@@ -206,18 +207,23 @@ class TestStorage:
         assert run(toy) == 1
         assert re.search(r"FAILED toy: .*toy\.csv is damaged .*: mend it, or delete it", capsys.readouterr().err)
 
-    def test_processes_do_not_write_into_each_other(self, tmp_path):
-        path = tmp_path / "out" / "some.csv"
+    def test_one_process_waits_for_another(self, tmp_path):
+        path = tmp_path / "some.csv"
+        row = [*vars(ROW).values()]
         code = f"""
             from pathlib import Path
-            from experiments.store import Row, Store
-            from tests.experiments.test_study import ROW
-            for seed in range(40):
-                Store(Path({str(path)!r})).append([Row(**{{**vars(ROW), "seed": seed}})] * 3)
+            from experiments.store import FIELDS, Row, Store
+            print("begun", flush=True)
+            Store(Path({str(path)!r})).append([Row(**dict(zip(FIELDS, {row!r}, strict=True)))])
         """
-        running = [subprocess.Popen([sys.executable, "-c", dedent(code)], cwd=ROOT) for _ in range(4)]
-        assert [process.wait(timeout=300) for process in running] == [0] * 4
-        assert sorted(row.seed for row in Store(path).read()) == sorted([*range(40)] * 12)
+        with path.open("ab") as stream, alone(stream):
+            other = subprocess.Popen([sys.executable, "-c", dedent(code)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+            assert other.stdout.readline() == "begun\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.wait(timeout=1)
+            assert path.read_bytes() == b""
+        other.communicate(timeout=60)
+        assert Store(path).read() == [ROW]
 
     def test_a_bad_line_fails_that_experiment_only(self, toy, capsys):
         (toy / "out").mkdir()
