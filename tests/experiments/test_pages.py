@@ -17,8 +17,12 @@ def results(request):
 
 def test_the_page_is_made_from_the_stored_results(results):
     experiment = results.experiment
-    assert results.rows
     assert (OUT / f"{experiment.name}.md").read_text(encoding="utf-8") == experiment.page(results)
+
+
+def test_every_run_is_stored(results):
+    assert results.rows
+    assert not results.missing
 
 
 def test_figures_are_there(results):
