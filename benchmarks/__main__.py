@@ -13,8 +13,8 @@ from benchmarks.page import line, render, series, slopes, write_plot
 from benchmarks.record import Row, made_with, read_rows, write_rows
 from benchmarks.registry import BY_NAME, COMPARISONS, Comparison
 from benchmarks.timing import FailedError, SkippedError
+from experiments.output import OUT
 
-OUT = Path(__file__).parents[1] / "docs" / "results"
 NAME = "bench"
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import Outcome
-from experiments.output import versions
+from experiments.output import read_table, versions, write_table
 
 _OPTIONAL = ("numba", "xcolumns", "threadpoolctl")
 
@@ -58,26 +57,15 @@ _TEXTS = ("name", "case", "note", "failed")
 
 
 def write_rows(path: Path, rows: Iterable[Row], made_with: str) -> None:
-    """Store all lines; an interrupted write leaves the old file as it was."""
-    draft = path.with_suffix(".part")
-    with draft.open("w", newline="") as stream:
-        stream.write(f"# {made_with}\n")
-        writer = csv.DictWriter(stream, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in _cells(row)})
-    draft.replace(path)
+    """Store all lines."""
+    lines = ([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in _cells(row)] for row in rows)
+    write_table(path, [field.name for field in fields(Row)], lines, made_with=made_with)
 
 
 def read_rows(path: Path) -> tuple[list[Row], str]:
     """Return the stored lines and what they were made with; nothing where there is no file."""
-    if not path.exists():
-        return [], ""
-    with path.open(newline="") as stream:
-        made_with = stream.readline().removeprefix("# ").strip()
-        return [
-            Row(**{key: _read(key, text) for key, text in line.items()}) for line in csv.DictReader(stream)
-        ], made_with
+    lines, made_with = read_table(path)
+    return [Row(**{key: _read(key, text) for key, text in line.items()}) for line in lines], made_with
 
 
 def made_with(*, quick: bool) -> str:
@@ -87,9 +75,9 @@ def made_with(*, quick: bool) -> str:
     return f"{found}; {_processor()}, {os.cpu_count()} cores{sizes}"
 
 
-def _cells(row: Row) -> Iterable[tuple[str, str | float]]:
-    """Yield the cells of a line, nothing for None."""
-    return ((key, "" if value is None else value) for key, value in asdict(row).items())
+def _cells(row: Row) -> list[str | float]:
+    """Return the cells of a line, nothing for None."""
+    return ["" if cell is None else cell for cell in astuple(row)]
 
 
 def _read(key: str, text: str) -> str | float | None:

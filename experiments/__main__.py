@@ -70,7 +70,7 @@ def carry_out(name: str, args: argparse.Namespace) -> list[str]:
         if args.render:
             return render(experiment, args.out or OUT, quick=args.quick)
         seeds = args.seeds or (1 if args.quick else experiment.seeds)
-        methods = list(dict.fromkeys(method for method, _ in experiment.wanted(seeds=seeds, quick=args.quick)))
+        methods = [method for method, _ in experiment.wanted(seeds=1, quick=args.quick)]
         if not any(runner.chosen(method, args.methods) for method in methods):
             return [f"{name}: no method has {' or '.join(args.methods)} in its name: {', '.join(methods)}"]
         folder = args.out or (None if args.quick else OUT)

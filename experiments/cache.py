@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
+from experiments.output import alone
 from postshift.core.archive import write_atomically
 from postshift.datasets import cache_folder
 
@@ -34,19 +35,6 @@ def held(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("wb") as stream, alone(stream):
         yield
-
-
-@contextlib.contextmanager
-def alone(stream: BinaryIO) -> Iterator[None]:
-    """Have an open file to oneself: other processes that ask for the same wait until it is closed.
-
-    Systems and folders without such locks do without.
-    """
-    with contextlib.suppress(ImportError, OSError):  # Windows; some folders of a network
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX)
-    yield
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import BinaryIO
 
 from postshift.core.archive import write_atomically
 
@@ -23,6 +25,19 @@ def versions(*more: str) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a text; an interrupted write leaves what was there."""
     write_atomically(path, lambda stream: stream.write(text.encode()))
+
+
+@contextlib.contextmanager
+def alone(stream: BinaryIO) -> Iterator[None]:
+    """Have an open file to oneself: other processes that ask for the same wait until it is closed.
+
+    Systems and folders without such locks do without.
+    """
+    with contextlib.suppress(ImportError, OSError):  # Windows; some folders of a network
+        import fcntl
+
+        fcntl.flock(stream, fcntl.LOCK_EX)
+    yield
 
 
 def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]], *, made_with: str) -> None:

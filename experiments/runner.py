@@ -42,20 +42,28 @@ def run(experiment: Experiment, *, folder: Path | None, seeds: int, quick: bool,
     todo = [each for each in wanted if each not in done]
     if store is not None and todo:
         store.prepare()
-    failures = []
+    failures: list[str] = []
+    told: set[str] = set()  # one missing file may fail every method
     with progress(experiment.name, len(todo)) as step:
         for method, seed in todo:
             begin = time.perf_counter()
             try:
                 found = measure(experiment, method, seed, quick=quick)
-                if store is not None:
-                    store.append(found)
             except Exception as error:  # noqa: BLE001
-                failures.append(f"{experiment.name}: {method}, seed {seed}: {type(error).__name__}: {error}")
+                account = _account(error)
+                what = "as above" if account in told else f"{type(error).__name__}: {error}"
+                failures.append(f"{experiment.name}: {method}, seed {seed}: {what}")
                 step(f"FAILED {method}, seed {seed}")
-                say(_account(error))
+                say("as above" if account in told else account)
+                told.add(account)
                 continue
             rows += found
+            try:
+                if store is not None:
+                    store.append(found)
+            except OSError as error:  # what follows could not be stored either
+                failures.append(f"{experiment.name}: {method}, seed {seed} could not be stored: {error}")
+                break
             step(f"{method}, seed {seed} ({time.perf_counter() - begin:.1f} s)")
     if store is not None:
         rows = store.read()  # another process may have run other methods

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from experiments.cache import alone
+from experiments.output import alone
 
 FIELDS = ("method", "seed", "name", "value", "seconds", "queries", "n_values", "config", "versions")
 

@@ -17,7 +17,7 @@ from scipy import stats
 
 from experiments import __main__ as command
 from experiments import registry, runner
-from experiments.cache import alone
+from experiments.output import alone
 from experiments.store import FIELDS, Row, Store, StoredLineError
 from experiments.study import (
     Experiment,
@@ -325,6 +325,15 @@ class TestCommand:
         assert "FAILED toy: [Errno" in capsys.readouterr().err
         assert log(toy) == []
 
+    def test_a_disk_that_fills_up_ends_the_run(self, toy, capsys, monkeypatch):
+        (toy / "broken").write_text("a")
+        monkeypatch.setattr(Store, "append", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        assert run(toy) == 1
+        told = capsys.readouterr().err
+        assert "FAILED toy: a, seed 0: ValueError: out of paint" in told
+        assert "FAILED toy: b, seed 0 could not be stored: [Errno 28] No space left on device" in told
+        assert log(toy) == ["a 0", "b 0"]
+
     def test_a_failing_method_is_told_and_the_others_go_on(self, toy, capsys):
         (toy / "broken").write_text("a b")
         assert run(toy) == 1
@@ -334,7 +343,8 @@ class TestCommand:
         assert "FAILED toy: a, seed 0: ValueError: out of paint" in told
         assert "Traceback" in told.partition("FAILED b")[0]
         assert "Traceback" not in told.partition("FAILED b, seed 0")[2].partition("FAILED a, seed 1")[0]
-        assert "no such colour: give another" in told
+        assert told.count("InputError: no such colour: give another") == 1
+        assert "FAILED toy: b, seed 1: as above" in told
         (toy / "broken").unlink()
         assert run(toy) == 0
         assert log(toy)[6:] == ["a 0", "b 0", "a 1", "b 1"]
