@@ -268,13 +268,18 @@ def test_a_class_that_is_missing_from_validation():
 def test_a_class_with_few_rows():
     data = noisy(3)
     rare = np.append(np.flatnonzero(data.y != 2), np.flatnonzero(data.y == 2)[:1])
-    model = shifted("accuracy").fit(data.X[rare], data.y[rare])
+    named = r"fewer than 5 validation rows are of class 2 \(1\).*Without them the score is 0\.\d+, the base's 0\.\d+"
+    with pytest.warns(SmallValidationWarning, match=named):
+        model = shifted("accuracy").fit(data.X[rare], data.y[rare])
     assert model.classes_.tolist() == [0, 1, 2]
+    few = model.diagnostics_.choice.few_rows
+    assert (few.categories, few.counts) == ((2,), (1,))
+    assert any("class 2 (1)" in text for text in model.diagnostics_.warnings)
 
 
 def test_few_validation_rows_warn_with_the_noise():
     data = noisy()
-    with pytest.warns(SmallValidationWarning, match=r"150 validation rows.*below about 0\.\d+ are noise"):
+    with pytest.warns(SmallValidationWarning, match=r"150 validation rows.*below about 0\.\d+ may be chance"):
         shifted().fit(data.X, data.y, data.X_val[:150], data.y_val[:150])
 
 

@@ -6,11 +6,13 @@ from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from postshift import PostShiftClassifier, PostShifter
+from postshift.exceptions import SmallValidationWarning
 from postshift.metrics import ExpectedCost, from_predictions
 from postshift.report import Facts
 from tests.estimators.data import noisy
@@ -91,7 +93,9 @@ def hostile():
 @cache
 def many_classes():
     rows = random_rows(120)
-    return Facts.of(fitted(rows, "g_mean", method="inverse prior"), rows.eta_val, rows.y_val)
+    with pytest.warns(SmallValidationWarning, match=r"and \d+ more"):
+        shifter = fitted(rows, "g_mean", method="inverse prior")
+    return Facts.of(shifter, rows.eta_val, rows.y_val)
 
 
 @cache

@@ -59,8 +59,9 @@ def test_a_model_that_is_left_as_it_is():
     judged = words.judgement(cases.fallback())
     assert judged.kind == "left as it is"
     said = f"accuracy is {cases.fallback().verdict.before:.3f} on 600 rows held out of the fit."
-    assert judged.headline == f"The model is left as it is, because nothing beats it by more than noise: {said}"
-    assert "would change it by" in judged.details[0]
+    assert judged.headline == f"The model is left as it is: no rule is likely enough to be better. {said}"
+    assert cases.fallback().verdict.gain_interval is None
+    assert "interval" not in " ".join(judged.details)
     assert words.judgement(cases.untouched()).kind == "no change"
     assert "no label changes" in words.judgement(cases.untouched()).headline
 

@@ -1,25 +1,23 @@
-"""Rows with labels, scored before and after, with a paired bootstrap interval."""
+"""Rows with labels, scored before and after, with intervals."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import IntArray
 from postshift.cli.errors import UsageError
 from postshift.cli.inputs import Layout, Part
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.rule_file import RuleFile
+from postshift.estimators.comparing import compare_labels
 from postshift.estimators.model import positions
-from postshift.estimators.task import goal_of, known_groups, value_of
-from postshift.exceptions import MissingClassWarning
+from postshift.estimators.task import goal_of, known_groups
 from postshift.metrics.metadata import GROUPS
 from postshift.report.counts import confusion
 from postshift.rules.table import Table
-
-RESAMPLES, LEVEL, SEED = 500, 0.95, 0
+from postshift.rules.verdict import Comparison
 
 
 def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metric: MetricOption) -> dict[str, Any]:
@@ -45,18 +43,15 @@ def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metri
     assert part.codes is not None  # noqa: S101
     after = positions(labels, rule.shifter.classes_, name="the predicted labels")
     before = np.argmax(part.eta, axis=1)
-    score = _Score(part, layout, metric, groups=rule.shifter.groups_)
-    values = np.array([score(before), score(after)])
-    drawn = _resampled(score, part, before, after)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    intervals = {name: [low[place], high[place]] for place, name in enumerate(("before", "after", "gain"))}
+    found = _compared(part, layout, metric, labels=after, base=before, groups=rule.shifter.groups_)
+    limits = found.intervals
     return {
         "metric": metric.name,
         "rows": len(part),
-        "before": values[0],
-        "after": values[1],
-        "gain": values[1] - values[0],
-        "intervals": intervals,
+        "before": found.base_score,
+        "after": found.score,
+        "gain": found.gain,
+        "intervals": {"before": limits.base, "after": limits.score, "gain": limits.gain},
         "changed": int((before != after).sum()),
         "classes": list(layout.class_values),
         "confusion": {
@@ -66,43 +61,16 @@ def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metri
     }
 
 
-class _Score:
-    """The metric of labels of some of the rows."""
-
-    def __init__(self, part: Part, layout: Layout, metric: MetricOption, *, groups: Any) -> None:
-        self._metadata = metric.metadata(part)
-        metric.check(layout, part.groups, asked=False)
-        known = known_groups(metric.metric, self._metadata)
-        self._how: dict[str, Any] = {
-            "classes": layout.classes.array,
-            "groups": groups if groups is not None and GROUPS in self._metadata else known,
-        }
-        self._goal = goal_of(metric.metric, **self._how, metadata=self._metadata)
-        self._table = Table.of(part.eta, labels=part.codes, weights=part.weights)
-
-    def __call__(self, labels: IntArray, rows: IntArray | None = None) -> float:
-        """Return the metric, greater being better."""
-        if rows is None:
-            return value_of(self._goal, labels=labels, val=self._table, metadata=self._metadata, **self._how)
-        metadata = {name: values[rows] for name, values in self._metadata.items()}
-        return value_of(self._goal, labels=labels[rows], val=self._table.take(rows), metadata=metadata, **self._how)
-
-
-def _resampled(score: _Score, part: Part, before: IntArray, after: IntArray) -> FloatArray:
-    """Return before, after and gain (500, 3) of rows drawn anew within each class, and group where there are groups.
-
-    Both are scored on the same rows; no class gets lost, as a metric may need every one.
-    """
-    rng = np.random.default_rng(SEED)
-    strata = np.asarray(part.codes)
-    if part.groups is not None:
-        strata = strata + (strata.max() + 1) * np.unique(part.groups, return_inverse=True)[1]
-    members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
-    found = np.empty((RESAMPLES, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingClassWarning)  # said once, of all rows
-        for draw in range(RESAMPLES):
-            rows = np.concatenate([rng.choice(each, size=len(each)) for each in members])
-            found[draw, :2] = score(before, rows), score(after, rows)
-    found[:, 2] = found[:, 1] - found[:, 0]
-    return found
+def _compared(
+    part: Part, layout: Layout, metric: MetricOption, *, labels: IntArray, base: IntArray, groups: Any
+) -> Comparison:
+    """Compare labels of the rows with the base's."""
+    metadata = metric.metadata(part)
+    metric.check(layout, part.groups, asked=False)
+    how: dict[str, Any] = {
+        "classes": layout.classes.array,
+        "groups": groups if groups is not None and GROUPS in metadata else known_groups(metric.metric, metadata),
+    }
+    goal = goal_of(metric.metric, **how, metadata=metadata)
+    table = Table.of(part.eta, labels=part.codes, weights=part.weights)
+    return compare_labels(goal, labels=labels, base=base, val=table, metadata=metadata, **how)

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.sample import Sample
@@ -171,6 +172,16 @@ def weighted_confusions(
         rows = categories == category
         table[:, category] = columns[rows].T @ distribution[rows]
     return table
+
+
+def label_confusions(
+    weights: FloatArray, categories: IntArray, labels: IntArray, *, n_categories: int, n_classes: int
+) -> FloatArray:
+    """Return sum_n weights[b, n] 1(categories[n]=i) 1(labels[n]=j) as an array (b, i, j)."""
+    places = categories * n_classes + labels
+    rows = np.arange(len(places))
+    onto = sparse.csr_array((np.ones(len(rows)), (places, rows)), shape=(n_categories * n_classes, len(rows)))
+    return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
 
 
 def pair_hits(sample: Sample, ratios: FloatArray, *, reference: int) -> PairHits:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from postshift.rules.choice import AveragedRule, Record
+from postshift.rules.choice import AveragedRule
+from postshift.rules.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,8 @@ class Diagnostics:
     Attributes
     ----------
     choice : Record
-        Every entry of the menu with its score on rows not used for its fit and its weight; the noise; the reason.
+        Every entry of the menu with its score on rows not used for its fit and its weight; the comparison with the
+        base; the reason.
     conditioning : tuple of Conditioning
         For every rule that loops: the largest condition number and the smallest rank of its equations.
     warnings : tuple of str

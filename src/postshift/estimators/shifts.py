@@ -17,12 +17,15 @@ from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
 from postshift.estimators.task import Goal, check_method, make_task
 from postshift.exceptions import LabelError, PostshiftWarning, SmallValidationWarning
-from postshift.rules.choice import AveragedRule, Chosen
+from postshift.rules.choice import AveragedRule
+from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
+from postshift.rules.record import Record
 from postshift.rules.table import Table
 
 FEW_ROWS = 300
+NAMED = 10  # classes with few rows; the others are counted
 LIFTED = 1 + 1e-6  # what a label that was voted for has over the others
 SURE = 1 - 1e-9  # probability from which there is nothing to shift
 
@@ -84,7 +87,7 @@ class Shifts:
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
-        _warn_of_few_rows(chosen, val.n_rows)
+        _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,
             conditioning=conditioning(chosen.rule),
@@ -143,15 +146,32 @@ def recorded() -> Iterator[list[str]]:
         yield texts
 
 
-def _warn_of_few_rows(chosen: Chosen, n_rows: int) -> None:
-    """Warn where the validation sample is small, with the size of the noise."""
-    if n_rows >= FEW_ROWS:
-        return
-    record = chosen.record
-    warnings.warn(
-        f"there are {n_rows} validation rows: differences of the metric below about {2 * record.paired_noise:.3f} are "
-        f"noise (two standard errors of a difference; found {record.score:.3f}, the model {record.base_score:.3f}). "
-        "Give more rows, or trust only larger gains",
-        SmallValidationWarning,
-        stacklevel=4 + WRAPPED,
+def _warn_of_few_rows(record: Record, n_rows: int, *, classes: Any, groups: Any) -> None:
+    """Warn where there are few validation rows, of all classes or of some."""
+    texts = []
+    if n_rows < FEW_ROWS:
+        texts.append(
+            f"there are {n_rows} validation rows: the score is {record.score:.3f}, the base's {record.base_score:.3f}, "
+            f"and differences below about {2 * record.noise:.2g} may be chance (two standard errors). Give more rows, "
+            "or trust only larger gains"
+        )
+    if record.few_rows is not None:
+        texts.append(_of_few_rows(record.few_rows, classes=classes, groups=groups))
+    for text in texts:
+        warnings.warn(text, SmallValidationWarning, stacklevel=4 + WRAPPED)
+
+
+def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
+    """Say which classes rest on few rows, and what the score is without them."""
+    named = []
+    for category, count in list(zip(few.categories, few.counts, strict=True))[:NAMED]:
+        group, k = divmod(category, len(classes))
+        where = "" if groups is None else f" in group {groups[group : group + 1].tolist()[0]!r}"
+        named.append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
+    more = f" and {len(few.categories) - NAMED} more" if len(few.categories) > NAMED else ""
+    said = (
+        f"fewer than {FEWEST} validation rows are of class {', '.join(named)}{more}: their part of the score is chance"
     )
+    if few.score is None or few.base_score is None:
+        return f"{said}. Give more rows of them"
+    return f"{said}. Without them the score is {few.score:.3f}, the base's {few.base_score:.3f}. Give more rows of them"

@@ -151,18 +151,28 @@ def value_of(
     goal: Goal, *, labels: IntArray, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> float:
     """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
+    function = function_of(goal)
+    if isinstance(function, LabelFunction):
+        assert val.labels is not None  # noqa: S101
+        given = val.weights if function.takes_weights else None
+        return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
+    problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
+    return without_questions(problem.label_values([labels]))[0]
+
+
+def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
+    """Return the metric as it scores any rows with labels; one that keeps its labels to itself is refused."""
     if isinstance(goal, PredictionFunction):
         raise MetricError(
             f"metric {goal.name!r} knows the labels of the validation rows only, and keeps them to itself: score other "
             "rows with a metric that takes their labels"
         )
-    function = goal.function if isinstance(goal, CellMetric) else goal
-    if isinstance(function, LabelFunction):
-        assert val.labels is not None  # noqa: S101
-        given = val.weights if function.takes_weights else None
-        return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
-    codes = _group_codes(function, groups, metadata)
-    return without_questions(Problem.labelled(None, val, function, groups=codes).label_values([labels]))[0]
+    return goal.function if isinstance(goal, CellMetric) else goal
+
+
+def labelled_problem(metric: ConfusionMetric, *, val: Table, groups: Any, metadata: Mapping[str, Any]) -> Problem:
+    """Return the problem of a metric of the confusion matrix on rows with labels."""
+    return Problem.labelled(None, val, metric, groups=_group_codes(metric, groups, metadata))
 
 
 def _of_cells(metric: CellMetric, val: Table, classes: Any) -> CellMetric | LabelFunction:

@@ -34,15 +34,15 @@ class Metric:
 class Verdict:
     """Scores before and after, greater being better, with intervals of 95 %, and on what rows.
 
-    ``gain_interval`` is of what was made of the menu less the base, kept or not. ``in_fit`` says that the rows were
-    used for the fit too.
+    ``gain_interval`` is None where the base was kept, and where no honest interval can be given: then ``after`` is the
+    best of several scores on the same rows. ``in_fit`` says that the rows were used for the fit too.
     """
 
     before: float
     after: float
     before_interval: Interval | None
     after_interval: Interval | None
-    gain_interval: Interval
+    gain_interval: Interval | None
     n_rows: int
     n_val: int
     in_fit: bool

@@ -234,9 +234,9 @@ def _verdict(estimator: Any) -> Verdict:
     return Verdict(
         before=float(record.base_score),
         after=float(record.score),
-        before_interval=_interval(record.intervals.base),
-        after_interval=_interval(record.intervals.score),
-        gain_interval=(float(record.intervals.gain[0]), float(record.intervals.gain[1])),
+        before_interval=None if record.intervals is None else record.intervals.base,
+        after_interval=None if record.intervals is None else record.intervals.score,
+        gain_interval=None if record.intervals is None else record.intervals.gain,
         n_rows=len(held.rows),
         n_val=int(estimator.diagnostics_.n_val),
         in_fit=bool(held.in_fit),
@@ -337,11 +337,6 @@ def _column_names(given: Any, basis: str, n_columns: int) -> list[str]:
     if hasattr(given, "columns"):
         return [str(each) for each in given.columns]
     return [f"{'' if basis == PHI else basis + ' '}function {k + 1}" for k in range(n_columns)]
-
-
-def _interval(given: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Return an interval of plain numbers."""
-    return None if given is None else (float(given[0]), float(given[1]))
 
 
 def _finite(value: float | None) -> float | None:

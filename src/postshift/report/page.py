@@ -17,7 +17,14 @@ from postshift.report.svg import Chart, Table
 from postshift.report.text import NO_BREAK, amount, interval, number, percent, rows
 from postshift.report.trace import trace_chart
 
-_SIGNS = {"worth it": "▲", "may be noise": "≈", "no change": "=", "left as it is": "=", "not worth it": "▼"}
+_SIGNS = {
+    "worth it": "▲",
+    "may be noise": "≈",
+    "no change": "=",
+    "left as it is": "=",
+    "not worth it": "▼",
+    "best of several": "•",
+}
 
 
 def render(facts: Facts) -> str:

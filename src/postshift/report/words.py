@@ -12,8 +12,9 @@ import numpy as np
 
 from postshift.report.facts import Belief, Facts, FunctionWeights
 from postshift.report.text import NO_BREAK, factor, interval, number, percent, rows
+from postshift.rules.verdict import verdict_of
 
-Kind = Literal["worth it", "may be noise", "no change", "left as it is", "not worth it"]
+Kind = Literal["worth it", "may be noise", "no change", "left as it is", "not worth it", "best of several"]
 
 CLEARLY = 1.25  # a weight this many times above or below 1 is worth a sentence
 MUCH = 0.2  # a mean probability of a wrong class that is worth a sentence
@@ -44,24 +45,23 @@ def judgement(facts: Facts) -> Judgement:
         "may be noise": f"the {'gain' if facts.verdict.gain >= 0 else 'difference'} may be noise",
         "not worth it": "not worth it, the model as it is does better",
         "no change": "no label changes",
+        "best of several": f"the best of {len(facts.rivals)} scores on the same rows",
     }
     if kind == "left as it is":
-        headline = f"The model is left as it is, because {_because(facts)}."
+        headline = f"The model is left as it is: {_because(facts)}."
     else:
         headline = f"{_before_and_after(facts)}: {endings[kind]}."
     return Judgement(kind=kind, headline=headline, details=tuple(_details(facts, kind)))
 
 
 def kind_of(facts: Facts) -> Kind:
-    """Return the kind of verdict: the interval of the gain decides."""
-    low, high = facts.verdict.gain_interval
+    """Return the kind of verdict: the interval of the gain decides, where there is one."""
+    limits = facts.verdict.gain_interval
     if facts.verdict.fallback:
         return "left as it is"
     if facts.changes.n_changed == 0:
         return "no change"
-    if low > 0:
-        return "worth it"
-    return "not worth it" if high < 0 else "may be noise"
+    return "best of several" if limits is None else verdict_of(limits)
 
 
 def own_number(facts: Facts, score: float) -> float:
@@ -100,16 +100,14 @@ def _before_and_after(facts: Facts) -> str:
 def _because(facts: Facts) -> str:
     """Say why the model is left as it is."""
     value = number(own_number(facts, facts.verdict.before))
-    return f"nothing beats it by more than noise: {facts.metric.name} is {value} {on_what(facts)}"
+    return f"no rule is likely enough to be better. {facts.metric.name} is {value} {on_what(facts)}"
 
 
 def _details(facts: Facts, kind: Kind) -> list[str]:
     """Return what qualifies the verdict."""
     verdict, found = facts.verdict, []
-    limits = interval(own_interval(facts, verdict.gain_interval), signed=True)
-    if kind == "left as it is":
-        found.append(f"What was made of the menu would change it by {limits} (95{NO_BREAK}% interval).")
-    elif kind != "no change":
+    if verdict.gain_interval is not None and kind not in ("left as it is", "no change"):
+        limits = interval(own_interval(facts, verdict.gain_interval), signed=True)
         gain = number(own_number(facts, verdict.gain), signed=True)
         found.append(f"The change is {gain}, with a 95{NO_BREAK}% interval of {limits}.")
     if facts.metric.is_cost:
@@ -119,8 +117,8 @@ def _details(facts: Facts, kind: Kind) -> list[str]:
         )
     if verdict.in_fit and not verdict.fallback:
         found.append("The same rows were used for the fit, so that the change on new rows may be smaller.")
-    if verdict.after_interval is None and not verdict.fallback:
-        found.append("Only values of the metric were told: the interval is by the rows on which the two differ.")
+    if kind == "best of several":
+        found.append("Scores alone give no honest interval: score the rule on other rows before you rely on it.")
     return found
 
 

@@ -1,11 +1,11 @@
 """A choice that can be trusted: the menu, cross-validated on deterministic labels, and averaged or chosen from.
 
 With labels, every entry is refitted in every fold and scored by the metric of its pooled out-of-fold labels, with the
-recalls shrunk towards their mean: otherwise classes with one or two rows make every entry tie at 0. *Averaging* weighs
-entry c by ``exp((M_c - M_best) / (2 sigma))``, sigma being the noise of the differences under exponential reweightings
-of the rows, and predicts the class of the highest averaged score. *Choosing* takes the best entry. Either way the base
-is kept where it is not beaten on rows that were not used for the fit. Where only values are told there are no folds:
-each candidate is scored once, and must beat the base by more than the noise of the rows on which they differ.
+recalls shrunk towards their mean: otherwise classes with one or two rows make every entry tie at 0. The selection
+(``rules/selection.py``) averages the entries or takes the best. What it comes to is compared with the base
+(``rules/verdict.py``) on labels that had no say in the selection, and the base is kept unless the chance that it is
+beaten is high enough. Where only values are known there are no folds: each candidate is scored once, and must beat the
+base by more than the noise of the rows on which they differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,61 +21,21 @@ from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.conversation import Fit, without_questions
+from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
-from postshift.rules.scoring import (
-    HeldOut,
-    Intervals,
-    OutOfFold,
-    all_folds,
-    intervals_of,
-    limited,
-    make_folds,
-    noise_of,
-    out_of_fold,
-    shrunk_value,
-)
+from postshift.rules.record import ADOPTED_FROM, NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
+from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, limited, make_folds, out_of_fold
+from postshift.rules.selection import How, Selection, Selector
 from postshift.rules.table import Table
+from postshift.rules.verdict import Comparison, Intervals, compare
 
-How = Literal["average", "best", "only"]
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
 AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
-VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
-NORMAL_95 = 1.96
 FAR_ABOVE = 10  # answers of so many times the scale are of another one
-_NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One line of the record: an entry, its score on rows not used for its fit, and its weight in the result."""
-
-    name: str
-    score: float
-    weight: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum.
-
-    ``noise`` is that of differences between entries, by which they are weighed; ``paired_noise`` the standard error of
-    the difference between what was made of them and the base, from the rows on which the two differ.
-    """
-
-    how: Literal["average", "best", "only", "queries"]
-    entries: tuple[Entry, ...]
-    score: float
-    base_score: float
-    noise: float
-    paired_noise: float
-    fallback: bool
-    reason: str
-    intervals: Intervals
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,6 +81,23 @@ class Chosen:
     rule: AveragedRule
     record: Record
     held_out: HeldOut
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """What the menu comes to: a selection of entries, compared with the base on labels that had no say in it."""
+
+    selection: Selection
+    values: FloatArray  # of every entry
+    comparison: Comparison
+    few_rows: FewRows | None
+    held_out: HeldOut
+
+    @property
+    def kept_out(self) -> bool:
+        """Whether the base is kept in its place."""
+        weights = self.selection.weights
+        return len(weights) > 1 and bool(weights[0] == 1 or self.comparison.chance <= ADOPTED_FROM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,52 +153,60 @@ class Choice:
     # -- with labels ------------------------------------------------------------------------------------
 
     def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
-        """Score every entry out of fold, weigh them, and fit again what has weight."""
+        """Score every entry out of fold, select, compare with the base, and fit again what has weight."""
+        candidate = self.candidate(problem, entries, fold_groups, progress)
+        fallback = self.how != "only" and candidate.kept_out
+        selection = _base_alone(len(entries)) if fallback else candidate.selection
+        rule = refitted(problem, entries, selection)
+        found, base = candidate.comparison, candidate.held_out.base_labels
+        record = Record(
+            how=self.how,
+            entries=lines(entries, candidate.values, selection.weights),
+            score=found.base_score if fallback else found.score,
+            base_score=found.base_score,
+            noise=found.noise,
+            fallback=fallback,
+            reason=reason_of(entries, selection.weights, found, fallback=fallback, asked=self.how == "only"),
+            intervals=Intervals(score=found.intervals.base, base=found.intervals.base, gain=None)
+            if fallback
+            else found.intervals,
+            candidate=found,
+            few_rows=candidate.few_rows,
+            notes=notes_of(rule.rules),
+        )
+        held_out = replace(candidate.held_out, labels=base) if fallback else candidate.held_out
+        return Chosen(rule=rule, record=record, held_out=held_out)
+
+    def candidate(
+        self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any = None, progress: Progress | None = None
+    ) -> Candidate:
+        """Return what the menu comes to, before it is adopted or not, compared with the base."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
         passes = list(self._folds(small, groups))
         n_fits = sum(len(folds) for folds in passes) * len(entries)
+        tell = progress or _silent
         scored = [
-            out_of_fold(small, entries, folds, progress=lambda name: progress(name, n_fits), n_jobs=self.n_jobs)
+            out_of_fold(small, entries, folds, progress=lambda name: tell(name, n_fits), n_jobs=self.n_jobs)
             for folds in passes
         ]
-        values = np.mean([[shrunk_value(each.problem, labels) for labels in each.labels] for each in scored], axis=0)
-        noise = noise_of(scored[0], int(np.argmax(values)), seed=self.random_state)
-        weights = self._weights(values, noise)
-        ways = [_mean_score(scored, weights, votes=votes) for votes in (False, True)]
-        votes = small.val.n_rows >= VOTES_FROM and ways[1] > ways[0]
-        score = ways[votes]
-        made = scored[0].averaged(weights, votes=votes)
-        base = scored[0].labels[0]
-        fallback = bool(self.how != "only" and len(entries) > 1 and (weights[0] == 1 or score <= values[0]))
-        paired = small.scale * paired_noise(made, base)
-        kept = _base_alone(len(entries)) if fallback else weights
-        rule = _refitted(problem, entries, kept, votes=votes)
-        record = Record(
-            how=self.how,
-            entries=_lines(entries, values, kept),
-            score=float(values[0]) if fallback else score,
-            base_score=float(values[0]),
-            noise=noise,
-            paired_noise=paired,
-            fallback=fallback,
-            reason=_reason(entries, values, kept, score, fallback=fallback, noise=paired, asked=self.how == "only"),
-            intervals=intervals_of(scored[0].problem, made, base, kept=not fallback, seed=self.random_state),
-            notes=_notes(rule.rules),
+        scored[0] = in_parts(scored[0], groups, n_parts=self.n_folds, seed=self.random_state)
+        first, selector = scored[0], Selector(how=self.how, passes=scored, seed=self.random_state)
+        labels, base = selector.labels_by_others(), first.labels[0]
+        clusters = None if groups is None else np.asarray(groups)[first.rows]
+        return Candidate(
+            selection=selector.selected(),
+            values=_values(first),
+            comparison=compare(first.problem, labels, base, clusters=clusters, refitted=True, seed=self.random_state),
+            few_rows=few_rows(first.problem, labels, base),
+            held_out=HeldOut(rows=places[first.rows], labels=labels, base_labels=base),
         )
-        held_out = HeldOut(rows=places[scored[0].rows], labels=base if fallback else made, base_labels=base)
-        return Chosen(rule=rule, record=record, held_out=held_out)
-
-    def _weights(self, values: FloatArray, noise: float) -> FloatArray:
-        """Return the weight of every entry."""
-        if self.how == "average":
-            return _average_weights(values, noise)
-        place = int(np.argmax(values)) if self.how == "best" else len(values) - 1
-        return np.asarray(np.eye(len(values))[place])
 
     def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
         """Yield one pass of folds, two for the best; above the limit one hold-out."""
-        for repeat in range(2 if self.how == "best" else 1):
-            yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + repeat)
+        first = make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state)
+        yield first
+        if self.how == "best" and len(first) > 1:
+            yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + 1)
 
     # -- by queries -------------------------------------------------------------------------------------
 
@@ -264,24 +249,15 @@ class Choice:
         weights = np.eye(len(entries))[best]
         record = Record(
             how="queries",
-            entries=_lines(entries, values, weights),
+            entries=lines(entries, values, weights),
             score=float(values[best]),
             base_score=float(values[0]),
-            noise=float(noise[best]),
-            paired_noise=float(noise[best]),
+            noise=float(noise[rival]),
             fallback=fallback,
-            reason=_reason(
-                entries,
-                values,
-                weights,
-                float(values[rival]),
-                fallback=fallback,
-                noise=float(noise[rival]),
-                queries=True,
-                asked=self.how == "only",
+            reason=queried_reason(
+                entries, values, rival, float(noise[rival]), fallback=fallback, asked=self.how == "only"
             ),
-            intervals=Intervals(gain=_around(float(values[rival] - values[0]), float(noise[rival]))),
-            notes=_notes((rules[best],)) + _doubts(values, labels, None if self.query_folds else problem.scale),
+            notes=notes_of((rules[best],)) + _doubts(values, labels, None if self.query_folds else problem.scale),
         )
         held_out = HeldOut(
             rows=np.arange(problem.val.n_rows),
@@ -307,35 +283,24 @@ def _silent(*_: Any) -> None:
     """Tell nobody."""
 
 
-def _around(gain: float, noise: float) -> tuple[float, float]:
-    """Return a gain less and plus 1.96 times its noise."""
-    return gain - NORMAL_95 * noise, gain + NORMAL_95 * noise
+def _base_alone(n_entries: int) -> Selection:
+    """Return the selection of the base."""
+    return Selection(weights=np.asarray(np.eye(n_entries)[0]))
 
 
-def _average_weights(values: FloatArray, noise: float) -> FloatArray:
-    """Return ``exp((M_c - M_best) / (2 sigma))``, normalised."""
-    gaps = values - values.max()
-    raw = np.exp(gaps / (2 * noise)) if noise > 0 else (gaps == 0).astype(np.float64)
-    return np.asarray(raw / raw.sum())
+def _values(scored: OutOfFold) -> FloatArray:
+    """Return the metric of every entry's labels."""
+    return np.array([float(scored.problem.metric_of(scored.problem.label_confusion(each))) for each in scored.labels])
 
 
-def _base_alone(n_entries: int) -> FloatArray:
-    """Return 1 for the base."""
-    return np.asarray(np.eye(n_entries)[0])
-
-
-def _mean_score(scored: list[OutOfFold], weights: FloatArray, *, votes: bool) -> float:
-    """Return the score of the average, of scores or of votes, over all passes."""
-    return float(np.mean([shrunk_value(each.problem, each.averaged(weights, votes=votes)) for each in scored]))
-
-
-def _refitted(problem: Problem, entries: tuple[Rule, ...], weights: FloatArray, *, votes: bool) -> AveragedRule:
+def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) -> AveragedRule:
     """Fit the entries that have weight to all rows; where they are several, to as many as they are worth."""
-    kept = [k for k in range(len(entries)) if weights[k] > _NEGLIGIBLE]
+    weights = selection.weights
+    kept = [k for k in range(len(entries)) if weights[k] > NEGLIGIBLE]
     if len(kept) > 1:
         problem = problem.few_rows(AVERAGED_ROWS)
     rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
-    return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum(), votes=votes)
+    return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum(), votes=selection.votes)
 
 
 def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
@@ -348,11 +313,6 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
             if shorter.bound(problem) <= left:
                 return shorter
     return None
-
-
-def _notes(rules: tuple[FittedRule, ...]) -> tuple[str, ...]:
-    """Return what the fitted rules have to say, each under its name."""
-    return tuple(f"{rule.name}: {rule.note}" for rule in rules if getattr(rule, "note", ""))
 
 
 def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
@@ -374,40 +334,3 @@ def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> 
     for text in found:
         warnings.warn(text, PostshiftWarning, stacklevel=2)
     return tuple(found)
-
-
-def _lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -> tuple[Entry, ...]:
-    """Return the record's lines."""
-    return tuple(
-        Entry(name=rule.name, score=float(value), weight=float(weight))
-        for rule, value, weight in zip(entries, values, weights, strict=True)
-    )
-
-
-def _reason(
-    entries: tuple[Rule, ...],
-    values: FloatArray,
-    weights: FloatArray,
-    score: float,
-    *,
-    fallback: bool,
-    noise: float,
-    queries: bool = False,
-    asked: bool = False,
-) -> str:
-    """Say in a sentence why the result is what it is."""
-    top = entries[int(np.argmax(weights))].name
-    against = f"{score:.3f} against the base's {values[0]:.3f}, the noise is {noise:.3f}"
-    if len(entries) == 1:
-        return f"{top!r} was asked for: {values[0]:.3f}, the noise is {noise:.3f}"
-    if asked:
-        return f"{top!r} was asked for{' and is worse' if score < values[0] else ''}: {against}"
-    if fallback or weights[0] == 1:
-        what = "the best of the others" if queries else "what was made of the menu, on rows not used for its fit,"
-        return (
-            f"the base is kept: {what} does not beat its {values[0]:.3f} by more than noise "
-            f"(it has {score:.3f}; the noise is {noise:.3f})"
-        )
-    if weights.max() > 1 - _NEGLIGIBLE:
-        return f"{top!r} leads alone: {against}"
-    return f"the average has {against}; {top!r} leads in it with weight {weights.max():.2f}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_rows
 from postshift.core.loop import Loop
-from postshift.core.moments import weighted_confusions
+from postshift.core.moments import label_confusions, weighted_confusions
 from postshift.core.plugin import onehot
 from postshift.core.psi import ConfusionMetric, guarded
 from postshift.core.questions import Kind, Question
@@ -225,6 +225,11 @@ class Problem:
         cells = self._categories * self.n_classes + labels
         counted = np.bincount(cells, weights=self.val.weights, minlength=self.n_categories * self.n_classes)
         return np.asarray(counted.reshape(self.n_categories, -1) / counted.sum())
+
+    def label_confusions(self, weights: FloatArray, labels: IntArray) -> FloatArray:
+        """Return the confusion matrices (B, R, m) of labels where the validation rows have weights (B, n)."""
+        size = {"n_categories": self.n_categories, "n_classes": self.n_classes}
+        return label_confusions(weights, self._categories, labels, **size)
 
     def confusion_rows(self, order: IntArray | slice) -> tuple[IntArray, FloatArray]:
         """Return category and share of weight of the validation rows, in an order."""

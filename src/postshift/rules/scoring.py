@@ -1,4 +1,4 @@
-"""How the entries of the menu are scored: folds, out-of-fold labels, shrunk recalls, and the noise of it all."""
+"""How the entries of the menu are scored: folds, out-of-fold labels, shrunk recalls, and the noise between entries."""
 
 from __future__ import annotations
 
@@ -18,44 +18,46 @@ from postshift.rules.problem import Problem
 from postshift.rules.table import Table
 
 SHRINKAGE = 1.0
-REWEIGHTINGS = 40
-INTERVAL_REWEIGHTINGS = 400
-LEVEL = 0.95  # of the intervals
 MAX_TRAIN = 100_000
 MAX_VAL = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OutOfFold:
-    """Every entry's labels and scores on rows that were not used for its fit, and the problem on these rows.
+    """Every entry's labels (K, n) and scores (K, n, m) on rows that were not used for its fit.
 
-    ``rows`` are their numbers among the rows of the problem that was cut into folds.
+    ``problem`` is on these rows. ``rows`` are their numbers among the rows of the problem that was cut into folds, and
+    ``parts`` the number of the part that each is in: what is selected by the labels of some parts is judged on the
+    others.
     """
 
     problem: Problem
     rows: IntArray
-    labels: list[IntArray]
-    scores: list[FloatArray]
+    parts: IntArray
+    labels: IntArray
+    scores: FloatArray
+
+    def take(self, rows: IntArray) -> OutOfFold:
+        """Return some of the rows only."""
+        return OutOfFold(
+            problem=self.problem.take(rows),
+            rows=self.rows[rows],
+            parts=self.parts[rows],
+            labels=self.labels[:, rows],
+            scores=self.scores[:, rows],
+        )
 
     def averaged(self, weights: FloatArray, *, votes: bool = False) -> IntArray:
         """Return the labels of the weighted average of scores or of votes; of a single entry, its own."""
         if weights.max() == 1:
-            return self.labels[int(np.argmax(weights))]
+            return np.asarray(self.labels[int(np.argmax(weights))])
         n_classes = self.problem.n_classes
         parts = [onehot(each, n_classes=n_classes) for each in self.labels] if votes else self.scores
         return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
 
-
-@dataclass(frozen=True, kw_only=True)
-class Intervals:
-    """Intervals of 95 %: of the score, of the base's, and of what was made of the menu less the base, kept or not.
-
-    Where only values are told, that of the gain is by the rows on which the two differ, and there are no others.
-    """
-
-    gain: tuple[float, float]
-    score: tuple[float, float] | None = None
-    base: tuple[float, float] | None = None
+    def values(self) -> FloatArray:
+        """Return the score (K,) of every entry, recalls shrunk."""
+        return np.array([shrunk_value(self.problem, labels) for labels in self.labels])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,8 +119,9 @@ def out_of_fold(
     progress: Callable[[str], None],
     n_jobs: int | None = None,
 ) -> OutOfFold:
-    """Refit every entry in every fold, on several processes if asked for; ``progress`` is told of every fit."""
+    """Refit every entry in every fold, on several processes if asked for; ``progress`` is called before every fit."""
     held = np.concatenate([left for _, left in folds])
+    parts = np.concatenate([np.full(len(left), place) for place, (_, left) in enumerate(folds)])
     order = np.argsort(held)
     labels = np.empty((len(entries), len(held)), dtype=np.intp)
     scores = np.empty((len(entries), len(held), problem.n_classes))
@@ -130,8 +133,19 @@ def out_of_fold(
         first = rows.stop
     left = held[order]
     return OutOfFold(
-        problem=problem.take(left), rows=left, labels=list(labels[:, order]), scores=list(scores[:, order])
+        problem=problem.take(left), rows=left, parts=parts[order], labels=labels[:, order], scores=scores[:, order]
     )
+
+
+def in_parts(scored: OutOfFold, groups: Any, *, n_parts: int, seed: int) -> OutOfFold:
+    """Return rows of several parts: those of one hold-out are cut into parts, groups together."""
+    if len(np.unique(scored.parts)) > 1:
+        return scored
+    parts = np.empty(len(scored.rows), dtype=np.intp)
+    held = None if groups is None else np.asarray(groups)[scored.rows]
+    for place, (_, left) in enumerate(all_folds(scored.problem, held, n_folds=n_parts, seed=seed)):
+        parts[left] = place
+    return replace(scored, parts=parts)
 
 
 def _fitted_folds(
@@ -170,15 +184,16 @@ def _on_table(rule: Rule, part: Problem, table: Table, progress: Callable[[str],
 
 
 def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
-    """Return the matrix with every recall shrunk to ``(d + s r) / (n + s)``, r the mean recall, s = 1."""
-    own = np.arange(len(confusion)) % n_classes
-    place = np.arange(len(confusion))
-    sums = confusion.sum(axis=1, keepdims=True)
+    """Return matrices (..., R, m) with every recall shrunk to ``(d + s r) / (n + s)``, r the mean recall, s = 1."""
+    place = np.arange(confusion.shape[-2])
+    own = place % n_classes
+    sums = confusion.sum(axis=-1, keepdims=True)
     rows = np.divide(confusion, sums, out=np.full_like(confusion, 1 / n_classes), where=sums > 0)
-    mean = rows[place, own][counts > 0].mean()
-    pseudo = np.full_like(rows, (1 - mean) / (n_classes - 1))
-    pseudo[place, own] = mean
-    share = (counts / (counts + SHRINKAGE))[:, None]
+    recalls = rows[..., place, own]
+    mean = recalls.mean(axis=-1, where=counts > 0)[..., None]
+    pseudo = np.broadcast_to(((1 - mean) / (n_classes - 1))[..., None], rows.shape).copy()
+    pseudo[..., place, own] = mean
+    share = (counts / (counts + SHRINKAGE))[..., None]
     return np.asarray(sums * (share * rows + (1 - share) * pseudo))
 
 
@@ -188,41 +203,25 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
     Other metrics read the predicted-class rates too, and pseudo-rows would invent predictions that no label made.
     """
     confusion = problem.label_confusion(labels)
+    return float(_shrunk_metric(problem, confusion, problem.counts))
+
+
+def reweighted_values(problem: Problem, labels: IntArray, reweightings: FloatArray) -> FloatArray:
+    """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows; recalls are shrunk."""
+    weights = reweightings * problem.row_weights
+    weights /= weights.sum(axis=1, keepdims=True)
+    columns = []
+    for each in labels:
+        confusions = problem.label_confusions(weights, each)
+        columns.append(_shrunk_metric(problem, confusions, len(each) * confusions.sum(axis=-1)))
+    return np.stack(columns, axis=1)
+
+
+def _shrunk_metric(problem: Problem, confusion: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return the metric of confusion matrices (..., R, m) with so many rows in each category."""
     if problem.scoring_metric.weighting == "diagonal":
-        confusion = shrunk_confusion(confusion, problem.counts, n_classes=problem.n_classes)
-    return float(problem.metric_of(confusion))
-
-
-def noise_of(scored: OutOfFold, best: int, *, seed: int) -> float:
-    """Return the median over entries of the spread of ``M_best - M_c`` under exponential reweightings of the rows."""
-    table = _reweighted(scored.problem, scored.labels, n_times=REWEIGHTINGS, seed=[seed, 1])
-    spread = (table[:, [best]] - table).std(axis=0)
-    return float(np.median(np.delete(spread, best))) if len(spread) > 1 else float(table[:, 0].std())
-
-
-def intervals_of(problem: Problem, made: IntArray, base: IntArray, *, kept: bool, seed: int) -> Intervals:
-    """Return the intervals by exponential reweightings of the rows; ``kept`` says whether what was made is kept."""
-    table = _reweighted(problem, [made, base], n_times=INTERVAL_REWEIGHTINGS, seed=[seed, 2])
-    of_made, of_base, of_gain = (_middle(values) for values in (table[:, 0], table[:, 1], table[:, 0] - table[:, 1]))
-    return Intervals(gain=of_gain, score=of_made if kept else of_base, base=of_base)
-
-
-def _middle(values: FloatArray) -> tuple[float, float]:
-    """Return the quantiles between which 95 % of the values are."""
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
-def _reweighted(problem: Problem, labels: list[IntArray], *, n_times: int, seed: list[int]) -> FloatArray:
-    """Return the metric (n_times, k) of k sets of labels under exponential reweightings of the rows."""
-    rng = np.random.default_rng(seed)
-    base = np.ones(problem.val.n_rows) if problem.val.weights is None else problem.val.weights
-    values = []
-    for _ in range(n_times):
-        weights = base * rng.exponential(size=len(base))
-        again = replace(problem, val=replace(problem.val, weights=weights * (base.sum() / weights.sum())))
-        values.append([shrunk_value(again, each) for each in labels])
-    return np.array(values)
+        confusion = shrunk_confusion(confusion, counts, n_classes=problem.n_classes)
+    return problem.metric_of(confusion)
 
 
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:

@@ -201,12 +201,13 @@ def command(
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
-    low, high = found["intervals"]["gain"]
     on = found["scored_on"]
     where = "rows, which the fit has used" if on["used_for_the_fit"] else "rows not used for the fit"
+    limits = (found["intervals"] or {}).get("gain")
+    within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
     console.say(
-        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f} "
-        f"({low:+.4f} to {high:+.4f}) on {on['rows']:,} {where}"
+        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f}{within} on "
+        f"{on['rows']:,} {where}"
     )
     console.say(found["reason"])
     if found["questions"]:

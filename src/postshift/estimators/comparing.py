@@ -1,0 +1,68 @@
+"""Labels of rows whose truth is known, compared with the base's: what ``postshift evaluate`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.estimators.task import Goal, function_of, labelled_problem
+from postshift.metrics import LabelFunction
+from postshift.rules.table import Table
+from postshift.rules.verdict import DRAWS, Comparison, compare, summary
+
+T = TypeVar("T")
+_TRIES = 100  # draws of rows until every class is among them
+
+
+def compare_labels(
+    goal: Goal, *, labels: IntArray, base: IntArray, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+) -> Comparison:
+    """Compare a rule's labels with the base's on rows with labels.
+
+    A function of the rows themselves is called on reweighted rows or, where it takes no weights, on rows drawn with
+    replacement; for a metric of the confusion matrix see :func:`postshift.rules.verdict.compare`.
+    """
+    function = function_of(goal)
+    if not isinstance(function, LabelFunction):
+        problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
+        return compare(problem, labels, base)
+    assert val.labels is not None  # noqa: S101
+    truth = val.labels
+
+    def score(rows: IntArray, weights: FloatArray | None) -> tuple[float, float]:
+        about = {name: values[rows] for name, values in metadata.items()}
+
+        def of(found: IntArray) -> float:
+            return function.sign * function(classes[truth[rows]], classes[found[rows]], weights=weights, metadata=about)
+
+        return of(labels), of(base)
+
+    weights = val.weights if function.takes_weights else None
+    now, before = score(np.arange(val.n_rows), weights)
+    return summary(now, before, np.array(list(_drawn(score, truth, weights, reweighted=function.takes_weights))))
+
+
+def _drawn(
+    score: Callable[[IntArray, FloatArray | None], T], truth: IntArray, weights: FloatArray | None, *, reweighted: bool
+) -> Iterator[T]:
+    """Yield the scores for draws of the rows."""
+    rng = np.random.default_rng(0)
+    rows, each = np.arange(len(truth)), np.ones(len(truth)) if weights is None else weights
+    for _ in range(DRAWS):
+        if reweighted:
+            yield score(rows, each * rng.standard_exponential(len(rows)))
+        else:
+            yield score(_with_every_class(truth, rng), None)
+
+
+def _with_every_class(truth: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return rows drawn with replacement, of every class: a function may need each."""
+    n_classes = len(np.unique(truth))
+    for _ in range(_TRIES):
+        rows = rng.integers(len(truth), size=len(truth))
+        if len(np.unique(truth[rows])) == n_classes:
+            return rows
+    return np.arange(len(truth))

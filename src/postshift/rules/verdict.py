@@ -1,0 +1,228 @@
+"""Is a rule better than the base? Scores, gain, noise, intervals and the verdict, all from one computation.
+
+The rows are counted in the cells of a table: category r (the true class, or group and class), label i of the rule,
+label j of the base. The shares of the cells are unknown; given the counts, they are drawn from a Dirichlet
+distribution, and the metric is computed for every draw. This is the Bayesian bootstrap, with a few prior rows: without
+them, a rule that differs from the base on three rows, all in its favour, would be better for certain.
+
+Notation
+--------
+===========  ==========  ============================================================================
+symbol       shape       meaning
+===========  ==========  ============================================================================
+categories   (n,)        r, row of the confusion matrix
+labels       (n,)        i, the rule's labels; they must not have been chosen by the same rows' truth
+base         (n,)        j, the base's labels
+shapes       (cells,)    parameter of each cell's Gamma variable: its rows, and its prior rows
+masses       (B, cells)  draws; divided by their sums they are the shares
+===========  ==========  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from postshift._validation import FloatArray, IntArray
+from postshift.core.moments import label_confusions
+from postshift.rules.problem import Problem
+
+Kind = Literal["worth it", "may be noise", "not worth it"]
+DRAWS = 400
+LEVEL = 0.95  # of the intervals
+PRIOR_DISAGREEMENT = 1.0  # prior rows on which the rule is right and the base wrong, and as many the other way round
+PRIOR_ROWS = 1.0  # prior rows of a category (for a metric of recalls), or of all rows, on which both agree
+REFIT = 1.1  # a rule is scored by refits on parts of the rows: the rule of all rows differs by a little more than noise
+_DRAWN_CELLS = 1 << 22  # of confusion matrices that are in memory at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Intervals of 95 %: of the score, of the base's score, and of the gain; no gain where the base was kept."""
+
+    score: tuple[float, float]
+    base: tuple[float, float]
+    gain: tuple[float, float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A rule against the base on the same rows.
+
+    Attributes
+    ----------
+    score, base_score : float
+        The metric of the labels.
+    noise : float
+        The standard error of the gain.
+    chance : float
+        The probability that the rule is better than the base.
+    intervals : Intervals
+        With that of the gain.
+    """
+
+    score: float
+    base_score: float
+    noise: float
+    chance: float
+    intervals: Intervals
+
+    @property
+    def gain(self) -> float:
+        """The score less the base's."""
+        return self.score - self.base_score
+
+    @property
+    def kind(self) -> Kind:
+        """The verdict: the interval of the gain decides."""
+        assert self.intervals.gain is not None  # noqa: S101
+        return verdict_of(self.intervals.gain)
+
+
+def verdict_of(gain: tuple[float, float]) -> Kind:
+    """Return the verdict of an interval of the gain."""
+    if gain[0] > 0:
+        return "worth it"
+    return "not worth it" if gain[1] < 0 else "may be noise"
+
+
+def compare(
+    problem: Problem, labels: IntArray, base: IntArray, *, clusters: Any = None, refitted: bool = False, seed: int = 0
+) -> Comparison:
+    """Compare a rule's labels with the base's on the validation rows of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Has the rows and the metric of the confusion matrix.
+    labels, base : int array (n,)
+        Labels that were not chosen by the truth of these rows.
+    clusters : array (n,), optional
+        Rows of one value are not independent of each other.
+    refitted : bool
+        Whether the rule that is judged is another fit than those that labelled the rows.
+    seed : int
+        Seed of the draws.
+    """
+    score, base_score = (float(problem.metric_of(problem.label_confusion(each))) for each in (labels, base))
+    drawn = _drawn_scores(problem, labels, base, clusters=clusters, rng=np.random.default_rng([seed, 2]))
+    return summary(score, base_score, drawn, widened=REFIT if refitted else 1.0)
+
+
+def summary(score: float, base_score: float, drawn: FloatArray, *, widened: float = 1.0) -> Comparison:
+    """Return the comparison from draws (B, 2) of the score and of the base's."""
+    gains = drawn[:, 0] - drawn[:, 1]
+    return Comparison(
+        score=score,
+        base_score=base_score,
+        noise=float(widened * gains.std()),
+        chance=float(np.mean(gains > 0) + np.mean(gains == 0) / 2),
+        intervals=Intervals(
+            score=_interval(drawn[:, 0], score, widened),
+            base=_interval(drawn[:, 1], base_score, 1.0),
+            gain=_interval(gains, score - base_score, widened),
+        ),
+    )
+
+
+def _interval(drawn: FloatArray, value: float, widened: float) -> tuple[float, float]:
+    """Return the quantiles between which 95 % of the draws are, widened about their mean; the value is inside."""
+    middle = drawn.mean()
+    low, high = middle + widened * (np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - middle)
+    return float(min(low, value)), float(max(high, value))
+
+
+def _drawn_scores(
+    problem: Problem, labels: IntArray, base: IntArray, *, clusters: Any, rng: np.random.Generator
+) -> FloatArray:
+    """Return the metric (B, 2) of the rule and of the base for draws of the shares of the cells."""
+    cells = _Cells.of(problem, labels, base, clusters=clusters)
+    size = {"n_categories": problem.n_categories, "n_classes": problem.n_classes}
+    at_once = max(1, _DRAWN_CELLS // (problem.n_categories * problem.n_classes))
+    found = []
+    for n_draws in _sizes(DRAWS, at_once):
+        masses = cells.draw(n_draws, rng)
+        shares = masses / masses.sum(axis=1, keepdims=True)
+        pair = [label_confusions(shares, cells.categories, each, **size) for each in (cells.labels, cells.base)]
+        found.append(np.stack([problem.metric_of(each) for each in pair], axis=1))
+    return np.concatenate(found)
+
+
+def _sizes(total: int, most: int) -> Iterator[int]:
+    """Yield sizes of at most so many that add up to the total."""
+    for first in range(0, total, most):
+        yield min(most, total - first)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cells:
+    """The cells that have rows, and those of the prior rows after them."""
+
+    categories: IntArray
+    labels: IntArray
+    base: IntArray
+    rows: Any  # (cells with rows, clusters), the weight of a cluster's rows in a cell; or None: rows are independent
+    shapes: FloatArray
+    scales: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, labels: IntArray, base: IntArray, *, clusters: Any) -> _Cells:
+        """Count the rows in their cells, and add the prior rows."""
+        categories, shares = problem.confusion_rows(slice(None))
+        weights = shares * len(labels)
+        n_classes = problem.n_classes
+        found, place = np.unique((categories * n_classes + labels) * n_classes + base, return_inverse=True)
+        sums, squares = (np.bincount(place, weights=weights**power) for power in (1, 2))
+        prior = _prior(problem, labels, base)
+        rows = None
+        if clusters is not None:
+            of_cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
+            rows = sparse.csr_array((weights, (place, of_cluster)), shape=(len(found), of_cluster.max() + 1))
+        return cls(
+            categories=np.append(found // n_classes**2, prior[0]),
+            labels=np.append(found // n_classes % n_classes, prior[1]),
+            base=np.append(found % n_classes, prior[2]),
+            rows=rows,
+            shapes=np.append(np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0), prior[3]),
+            scales=np.append(np.divide(squares, sums, out=np.zeros_like(sums), where=sums > 0), np.ones(len(prior[3]))),
+        )
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Return masses (n_draws, cells): sums of exponential weights, one a row, or one a cluster."""
+        if self.rows is None:
+            return np.asarray(rng.standard_gamma(self.shapes, size=(n_draws, len(self.shapes))) * self.scales)
+        n_cells, n_clusters = self.rows.shape
+        of_rows = (self.rows @ rng.standard_exponential((n_clusters, n_draws))).T
+        prior = rng.standard_gamma(self.shapes[n_cells:], size=(n_draws, len(self.shapes) - n_cells))
+        return np.hstack([of_rows, prior])
+
+
+def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Return the cells of the prior rows and how many rows they are: four of each category that has rows.
+
+    Both right and both wrong, as often as the two are; one of them right, the same either way. A wrong label is the
+    class that is predicted most among the others. A metric of recalls leans on every category alike, other metrics on
+    all rows.
+    """
+    n_classes = problem.n_classes
+    categories, shares = problem.confusion_rows(slice(None))
+    present, place = np.unique(categories, return_inverse=True)
+    own = present % n_classes
+    predicted = np.argsort(-np.bincount(np.append(labels, base), minlength=n_classes), kind="stable")
+    wrong = np.where(own == predicted[0], predicted[1], predicted[0])
+    share = np.bincount(place, weights=shares)
+    of_recalls = problem.scoring_metric.weighting == "diagonal"
+    agreeing = PRIOR_ROWS * (np.ones(len(present)) if of_recalls else share)
+    truth = categories % n_classes
+    right = float((shares * ((labels == truth) + (base == truth))).sum() / 2)
+    apart = PRIOR_DISAGREEMENT * share
+    return (
+        np.tile(present, 4),
+        np.concatenate([own, wrong, own, wrong]),
+        np.concatenate([own, wrong, wrong, own]),
+        np.concatenate([agreeing * right, agreeing * (1 - right), apart, apart]),
+    )
