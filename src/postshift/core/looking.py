@@ -17,7 +17,7 @@ import numpy as np
 from postshift._validation import FloatArray, read_only
 from postshift.core.elicitation import ProbePlan
 from postshift.core.probing import ProbeFamily
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric, guarded
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, check_is_maximised, guarded
 from postshift.core.questions import Question
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier, Statistics
@@ -81,6 +81,8 @@ class Matrices:
         family: ProbeFamily,
         plan: ProbePlan,
     ) -> None:
+        check_is_maximised(metric)
+        check_classes(metric, n_classes=n_classes)
         if linearise == "gradient" and not isinstance(metric, DifferentiableMetric):
             raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
         self._metric, self._family, self._plan, self._linearise = metric, family, plan, linearise

@@ -8,14 +8,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.exceptions import MetricError
+from postshift.exceptions import MetricError, ShapeError
 
 
 @runtime_checkable
 class ConfusionMetric(Protocol):
     """A metric psi of the confusion matrix, rows true categories, entries shares of weight.
 
-    A metric whose rows are not the m classes says so by an attribute ``n_categories``.
+    A metric may say more of itself by attributes: ``n_categories`` where the rows are not the m classes, ``n_classes``
+    where it is made for so many classes only, and ``greater_is_better = False`` where it is a cost.
     """
 
     @property
@@ -36,6 +37,27 @@ class DifferentiableMetric(ConfusionMetric, Protocol):
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C of one matrix, up to a constant per row (the row sums do not move)."""
+
+
+def check_classes(metric: ConfusionMetric, *, n_classes: int) -> None:
+    """Refuse a metric that is made for another number of classes."""
+    made_for = int(getattr(metric, "n_classes", n_classes))
+    if made_for == n_classes:
+        return
+    n_groups = int(getattr(metric, "n_categories", made_for)) // made_for
+    raise ShapeError(
+        f"metric {metric.name!r} is for matrices of shape {(n_groups * made_for, made_for)}, and there are {n_classes} "
+        f"classes: make it for shape {(n_groups * n_classes, n_classes)}"
+    )
+
+
+def check_is_maximised(metric: ConfusionMetric) -> None:
+    """Refuse a cost: whatever a run of the core is given, it maximises."""
+    if not getattr(metric, "greater_is_better", True):
+        raise MetricError(
+            f"less of metric {metric.name!r} is better, and a run maximises: give postshift.metrics.maximised(metric), "
+            "its negative"
+        )
 
 
 def guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:

@@ -67,6 +67,11 @@ class CellMetric:
         return self.function.name if self.function.greater_is_better else f"neg_{self.function.name}"
 
     @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.classes)
+
+    @property
     def scale(self) -> float:
         """The width of the range of values."""
         return self.function.scale

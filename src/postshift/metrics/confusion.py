@@ -21,7 +21,7 @@ from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
-_PASSED_ON = ("n_categories", "needs_every_class", "scale")  # what a metric may say of itself
+_PASSED_ON = ("n_categories", "n_classes", "needs_every_class", "scale")  # what a metric may say of itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +156,29 @@ class LinearMetric(ABC):
         """The width of the range of the entries."""
         return float(np.ptp(self.table))
 
+    @property
+    def n_classes(self) -> int:
+        """The number of classes that L has a row and a column for."""
+        return len(self.table)
+
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the expectation for each matrix."""
-        if confusion.shape[-2:] != self.table.shape:
-            raise ShapeError(
-                f"the {self.entries} matrix has shape {self.table.shape}, the problem {confusion.shape[-1]} classes"
-            )
+        self._check(confusion)
         return np.asarray(np.einsum("...ij,ij->...", confusion, self.table))
 
-    def gradient(self, confusion: FloatArray) -> FloatArray:  # noqa: ARG002
+    def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return L."""
+        self._check(confusion)
         return np.array(self.table)
+
+    def _check(self, confusion: FloatArray) -> None:
+        """Refuse matrices of another shape."""
+        if confusion.shape[-2:] != self.table.shape:
+            raise ShapeError(
+                f"the {self.entries} matrix has shape {self.table.shape}, the problem {confusion.shape[-1]} classes "
+                f"and confusion matrices of shape {confusion.shape[-2:]}: give {self.entries}s of that shape, rows "
+                "true classes and columns predicted ones"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

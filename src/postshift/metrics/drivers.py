@@ -107,7 +107,8 @@ class SoftDriver:
     Parameters
     ----------
     function : callable
-        ``f(distributions) -> number``; it is always shown all validation rows.
+        ``f(distributions) -> number``, greater being better; it is always shown all validation rows. The answers of
+        one that says ``greater_is_better = False`` (see ``from_predictions``) get a minus.
 
     Examples
     --------
@@ -133,7 +134,8 @@ class HardDriver:
     Parameters
     ----------
     function : callable
-        ``f(labels) -> number``; it is always shown all validation rows.
+        ``f(labels) -> number``, greater being better; it is always shown all validation rows. The answers of one that
+        says ``greater_is_better = False`` (see ``from_predictions``) get a minus.
     """
 
     kind: Kind = "hard"
@@ -154,6 +156,8 @@ def _call(function: Callable[[Any], Any], question: Question) -> Any:
             f"question {question.key!r} is about {len(question.rows)} rows only, and this driver serves all rows "
             "or none: use confusion questions for a split validation sample"
         )
+    if not getattr(function, "greater_is_better", True):
+        return mapped(lambda: -function(question.predictions), question)
     return mapped(lambda: function(question.predictions), question)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.psi import ConfusionMetric
+from postshift.core.psi import ConfusionMetric, check_classes
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     LabelFunction,
@@ -80,6 +80,7 @@ def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:
         return metric
     if isinstance(metric, LabelFunction):
         return CellMetric(metric, classes) if metric.takes_weights and not metric.metadata else metric
+    check_classes(metric, n_classes=len(classes))
     n_categories = int(getattr(metric, "n_categories", len(classes)))
     if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
         remedy = "pass groups=..., one value a row" if n_groups is None else f"there are {n_groups} groups"

@@ -17,6 +17,7 @@ from postshift.core.statistics import Statistics
 from postshift.core.weighting import weighting_named
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, SettingError
+from postshift.metrics.confusion import maximised
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
@@ -48,8 +49,8 @@ def fw_eg(
     val : Sample
         Validation rows; with labels where ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Driver
-        What to maximise: psi(C), or a driver that answers questions about predictions. A driver owns labels and
-        weights; those of ``val`` are for psi(C) alone.
+        What to maximise: psi(C), or a driver that answers questions about predictions. A cost is minimised: its values
+        have a minus. A driver owns labels and weights; those of ``val`` are for psi(C) alone.
     driver : Driver, optional
         With a psi(C): who answers with confusion matrices, where the labels are not in ``val``.
     start : Mixture, optional
@@ -80,6 +81,7 @@ def fw_eg(
     True
     """
     engine = MemoryEngine(train) if isinstance(train, Sample) else train
+    metric = maximised(metric) if isinstance(metric, ConfusionMetric) else metric
     psi = metric if isinstance(metric, ConfusionMetric) else None
     asked = _driver(metric, driver, val)
     if halves is not None and not asked.takes_subsets:

@@ -14,12 +14,12 @@ from postshift._validation import FloatArray, IntArray, check_rows
 from postshift.core.loop import Loop
 from postshift.core.moments import label_confusions, weighted_confusions
 from postshift.core.plugin import onehot
-from postshift.core.psi import ConfusionMetric, guarded
+from postshift.core.psi import ConfusionMetric, check_classes, guarded
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, ShapeError
-from postshift.metrics.confusion import ratio
+from postshift.metrics.confusion import maximised, ratio
 from postshift.metrics.drivers import ConfusionDriver
 from postshift.metrics.recalls import RecallMetric
 from postshift.rules.conversation import Fit, relay
@@ -114,6 +114,8 @@ class Problem:
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
         """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics.
 
+        The metric is maximised; a cost is minimised, and its values have a minus.
+
         Classes without validation rows are left as they are, with a warning: a metric of the recalls is that of the
         recalls of the others.
         """
@@ -122,6 +124,8 @@ class Problem:
             raise MetricError(
                 f"metric must be a function of the confusion matrix (GMean(), MacroF1(), ...). Got {metric!r} instead"
             )
+        check_classes(metric, n_classes=val.n_classes)
+        metric = maximised(metric)
         if val.labels is None:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
         driver = ConfusionDriver(
