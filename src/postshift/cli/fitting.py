@@ -13,7 +13,7 @@ from postshift.cli.columns import classes_of, pick, probability_columns, two_cla
 from postshift.cli.console import Console
 from postshift.cli.errors import StoppedError, UsageError, WorkError
 from postshift.cli.inputs import Layout, Part, Reading
-from postshift.cli.metric_option import MetricOption, read_metric
+from postshift.cli.metric_option import MetricOption, read_metric, with_pos_label
 from postshift.cli.model_file import model_classes, read_model
 from postshift.cli.parquet_files import SUFFIX, parquet_files, read_rows
 from postshift.cli.program import Answers, Program, program_digest
@@ -242,7 +242,7 @@ def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hid
 def _metric(request: FitRequest, layout: Layout) -> MetricOption:
     """Return the metric; a program gets its answers when the run has a folder."""
     if request.metric is not None:
-        return read_metric(request.metric, layout)
+        return read_metric(with_pos_label(request.metric, request.pos_label, layout), layout)
     command = str(request.metric_command)
     name = shlex.split(command)[0]
     told = from_predictions(
@@ -388,7 +388,12 @@ def _write(
     )
     write_outputs(
         writer,
-        metrics=metrics_of(shifter, name=given.metric.name, n_runs=None if program is None else program.n_runs),
+        metrics=metrics_of(
+            shifter,
+            name=given.metric.name,
+            positive=facts.metric.positive,
+            n_runs=None if program is None else program.n_runs,
+        ),
         history=history_csv(shifter),
         validation=validation_csv(shifter, given.val, classes, bases.val),
         facts=facts,

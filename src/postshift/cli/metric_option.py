@@ -22,6 +22,7 @@ from postshift.cli.inputs import Layout, Part
 from postshift.cli.tables import digest_of, read_bytes, read_table
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
+from postshift.metrics.catalogue import with_positive_class
 from postshift.metrics.metadata import GROUPS, metadata_names
 from postshift.metrics.scorers import is_scorer
 
@@ -91,6 +92,13 @@ class MetricOption:
         except MetricError as error:
             raise UsageError(f"--metric {self.text}: {error}") from error
 
+    def positive_class(self, layout: Layout, groups: Any) -> str | None:
+        """Return the class that the metric is about, where it is about one."""
+        n_groups = None if groups is None else len(np.unique(groups))
+        found = resolve_metric(self.metric, classes=layout.classes.array, n_groups=n_groups)
+        names = [str(layout.class_values[place]) for place in getattr(found, "positive_classes", ())]
+        return ", ".join(names) or None
+
     def needed_metadata(self) -> frozenset[str]:
         """Return the names of what the metric must be given of each row."""
         if is_scorer(self.metric):
@@ -138,6 +146,15 @@ def read_metric(text: str, layout: Layout, *, file: Path | None = None) -> Metri
         metric = _with_columns(_attribute(imported(path, digest, folder=Path(original).resolve().parent), name, path))
         return MetricOption(text=text, kind="file", metric=metric, source=path, digest=digest)
     return MetricOption(text=text, kind="name", metric=text)
+
+
+def with_pos_label(text: str, pos_label: str | None, layout: Layout) -> str:
+    """Return the text of a metric with the class of ``--pos-label`` in brackets: ``f1`` and ``yes`` are ``f1[yes]``."""
+    if pos_label is None:
+        return text
+    if text.startswith(COST) or PYTHON in text:
+        raise UsageError(f"--pos-label is for a metric by name, such as f1, and not for {text}: leave it out")
+    return with_positive_class(text, pos_label, classes=layout.classes.array)
 
 
 def imported(path: Path, digest: str, *, folder: Path) -> ModuleType:

@@ -40,6 +40,14 @@ Scheduler = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", is_eager=True, callback=_debug)]
+PosLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--pos-label",
+        help="The positive class, for a metric by name that has one (f1, precision, recall, jaccard, and gaps between "
+        "groups). By default, of two classes, the one called 1, true, yes, y, positive or pos.",
+    ),
+]
 TrustModel = Annotated[
     bool,
     typer.Option(

@@ -19,11 +19,12 @@ from postshift.estimators import HistoryRecord
 from postshift.report import Facts, write_report
 
 
-def metrics_of(shifter: Any, *, name: str, n_runs: int | None = None) -> dict[str, Any]:
+def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: int | None = None) -> dict[str, Any]:
     """Return the scores, on rows not used for the fit, with all that was weighed against them."""
     record, diagnostics = shifter.diagnostics_.choice, shifter.diagnostics_
     found: dict[str, Any] = {
         "metric": name,
+        "positive_class": positive,
         "before": shifter.base_score_,
         "after": shifter.score_,
         "gain": shifter.score_ - shifter.base_score_,

@@ -28,6 +28,7 @@ class FitRequest:
     model: Path | None = None
     trust_model: bool = False
     metric: str | None = None
+    pos_label: str | None = None
     metric_command: str | None = None
     metric_timeout: float = 60.0
     metric_scale: float = 1.0
@@ -52,6 +53,7 @@ class FitRequest:
             "proba",
             "positive",
             "metric",
+            "pos_label",
             "metric_command",
             "metric_scale",
             "less_is_better",
@@ -84,6 +86,10 @@ class FitRequest:
             )
         if self.metric_command is not None:
             split_command(self.metric_command)
+            if self.pos_label is not None:
+                raise UsageError(
+                    "--pos-label is for a --metric by name; a metric program knows its class: leave it out"
+                )
         elif self.less_is_better:
             raise UsageError("--less-is-better is about the number of a --metric-command: leave it out")
         if self.groups is not None and self.metric_command is not None:

@@ -78,6 +78,11 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
         ``f(y_true, y_pred)``, a ``make_scorer`` object, or one wrapped by :func:`postshift.metrics.from_confusion`,
         :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
+    pos_label : label, optional
+        The positive class, for a metric by name that has one ("f1", "precision", "recall", "jaccard", and what pays for
+        a gap between groups), unless it names the class: ``"f1[spam]"``. By default, of two classes, the label 1 or
+        True, or the one label that is called "1", "true", "yes", "y", "positive" or "pos", case ignored; where that
+        does not decide, fit refuses. With more classes it is one class against the rest. Scorers have their own.
     basis : str, transformer, list or dict of them, default="auto"
         Where the weights may differ (:mod:`postshift.basis`). ``"auto"`` is the leaves of a small tree of the training
         labels, ``"constant"`` nothing but the same weights everywhere, which is always tried too. Several bases are
@@ -148,6 +153,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         estimator: Any,
         *,
         metric: Any = "balanced_accuracy",
+        pos_label: Any = None,
         basis: Any = "auto",
         method: str = "auto",
         cv: Any = None,
@@ -158,6 +164,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     ) -> None:
         self.estimator = estimator
         self.metric = metric
+        self.pos_label = pos_label
         self.basis = basis
         self.method = method
         self.cv = cv
@@ -217,7 +224,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             train = self._training_rows(X, y, sample_weight)
             val = self._validation_rows(X_val, y_val, sample_weight_val)
             self.groups_ = known_groups(self.metric, given.metric)
-            goal = goal_of(self.metric, classes=self.classes_, groups=self.groups_, metadata=given.metric)
+            goal = goal_of(
+                self.metric,
+                classes=self.classes_,
+                groups=self.groups_,
+                metadata=given.metric,
+                pos_label=self.pos_label,
+            )
             with Progress(self, n_stages=2) as progress:
                 gathered = self._gathered(train, val, given, progress)
                 _check_rows_are_known(goal, gathered, train, val)
@@ -381,7 +394,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         metadata = routed_to_score(self, params)
         known_groups(self.metric, metadata)
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
-        return value_of(goal_of(self.metric, **how), labels=self.rule_.labels(table), val=table, **how)
+        goal = goal_of(self.metric, pos_label=self.pos_label, **how)
+        return value_of(goal, labels=self.rule_.labels(table), val=table, **how)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets what of ``fit(..., **params)``."""

@@ -34,6 +34,11 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
         ``f(y_true, y_pred)``, or wrapped by :func:`postshift.metrics.from_confusion`,
         :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
+    pos_label : label, optional
+        The positive class, for a metric by name that has one ("f1", "precision", "recall", "jaccard", and what pays for
+        a gap between groups), unless it names the class: ``"f1[spam]"``. By default, of two classes, the label 1 or
+        True, or the one label that is called "1", "true", "yes", "y", "positive" or "pos", case ignored; where that
+        does not decide, fit refuses. With more classes it is one class against the rest. Scorers have their own.
     method : str, default="auto"
         ``"auto"`` averages the rules of the menu by their cross-validated scores, ``"best"`` takes the best one; or the
         name of one rule (``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``, ``"stack"``, ...).
@@ -93,6 +98,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         self,
         metric: Any = "balanced_accuracy",
         *,
+        pos_label: Any = None,
         method: str = "auto",
         classes: Any = None,
         budget: int | None = None,
@@ -100,6 +106,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         random_state: Any = 0,
     ) -> None:
         self.metric = metric
+        self.pos_label = pos_label
         self.method = method
         self.classes = classes
         self.budget = budget
@@ -159,9 +166,12 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
             self.groups_ = known_groups(self.metric, metadata)
+            goal = goal_of(
+                self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata, pos_label=self.pos_label
+            )
             with Progress(self, n_stages=1) as progress:
                 self._learn(
-                    goal_of(self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata),
+                    goal,
                     train=train,
                     val=val,
                     metadata=metadata,
@@ -197,7 +207,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         labels = self.rule_.labels(table)
         known_groups(self.metric, metadata)
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
-        return value_of(goal_of(self.metric, **how), labels=labels, val=table, **how)
+        return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=table, **how)
 
     def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Table:
         """Return a table of user input, the errors naming the argument."""

@@ -34,6 +34,7 @@ class Shifts:
     """The fit of a rule to tables of probabilities, and its attributes."""
 
     metric: Any
+    pos_label: Any = None  # what was saved before there was one has none
     method: str
     budget: int | None
     n_jobs: int | None

@@ -115,10 +115,11 @@ def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
         raise SettingError(f"groups must be of one kind, all strings or all numbers, none missing: {error}") from error
 
 
-def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any]) -> Goal:
+def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None) -> Goal:
     """Return the metric as the library reads it, greater being better; ``groups`` are all there may be."""
     n_groups = None if groups is None else len(groups)
-    return with_metadata(resolve_metric(metric, classes=classes, n_groups=n_groups), metadata)
+    found = resolve_metric(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
+    return with_metadata(found, metadata)
 
 
 def make_task(

@@ -21,7 +21,13 @@ from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
-_PASSED_ON = ("n_categories", "n_classes", "needs_every_class", "scale")  # what a metric may say of itself
+_PASSED_ON = (
+    "n_categories",
+    "n_classes",
+    "needs_every_class",
+    "positive_classes",
+    "scale",
+)  # what a metric may say of itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,11 @@ class GapMetric(ABC):
         """The number of (group, class) pairs."""
         return self.n_groups * self.n_classes
 
+    @property
+    def positive_classes(self) -> tuple[int, ...]:
+        """The positions of the classes that it is about, where it is about some only."""
+        return () if self.positive is None else (self.positive,)
+
     @abstractmethod
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return numerators and denominators (..., groups, rates) of the rates of matrices (..., groups, m, m)."""
@@ -232,7 +237,8 @@ class Penalised:
     Parameters
     ----------
     inner : ConfusionMetric or str
-        The metric of the classes, or its name; it must have a gradient. A cost is turned around first.
+        The metric of the classes, or its name; it must have a gradient. A cost is turned around first. A name that is
+        about one class is about ``positive``, unless it names the class at a position itself, as in ``"f1[2]"``.
     gap : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         The gap.
     strength : float, default=1.0
@@ -270,7 +276,7 @@ class Penalised:
             raise SettingError(unknown(self.gap, GAPS, what="gap"))
         inner, positive = self.inner, self._gap.positive
         if isinstance(inner, str):
-            inner = plain_metric(inner, n_classes=self.n_classes, positive=1 if positive is None else positive)
+            inner = plain_metric(inner, n_classes=self.n_classes, positive=positive)
         if isinstance(inner, type) or not isinstance(inner, DifferentiableMetric):
             raise MetricError(
                 "inner must be a metric of the confusion matrix that has a gradient, or the name of one. "
@@ -290,6 +296,12 @@ class Penalised:
     def n_categories(self) -> int:
         """The number of (group, class) pairs."""
         return self.n_groups * self.n_classes
+
+    @property
+    def positive_classes(self) -> tuple[int, ...]:
+        """The positions of the classes that the metric and the gap are about, where they are about some only."""
+        inner: tuple[int, ...] = getattr(self.inner, "positive_classes", ())
+        return tuple(dict.fromkeys(inner + self._gap.positive_classes))
 
     @property
     def scale(self) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import get_args
 
 from postshift._validation import unknown
 from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
 from postshift.metrics.confusion import Accuracy, CohenKappa, MatthewsCorrelation
+from postshift.metrics.grammar import Term, class_position
 from postshift.metrics.rates import Average, BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 from postshift.metrics.recalls import BalancedAccuracy, GMean, HMean, MinRecall, QMean
 
@@ -49,18 +49,46 @@ def plain_descriptions() -> dict[str, str]:
     return {name: text for name, (_, text) in _OTHERS.items()} | rates
 
 
-def plain_metric(name: str, *, n_classes: int, positive: int = 1) -> DifferentiableMetric:
-    """Return the metric of this name, refused where there is none or it is for two classes."""
-    if name in _OTHERS:
-        return _OTHERS[name][0]()
-    stem, _, ending = name.partition("_")
+def is_of_one_class(name: str) -> bool:
+    """Return whether the metric of a name is that of a positive class, which may stand in brackets after it."""
+    return name in _RATES
+
+
+def check_takes_class(term: Term) -> None:
+    """Refuse a class in brackets after the name of a metric that is not about one class."""
+    if term.label is not None and not is_of_one_class(term.name):
+        ones = ", ".join(f"{name}[{term.label}]" for name in _RATES)
+        raise SettingError(f"metric {term.name!r} is not about one class: leave [{term.label}] out, or take {ones}")
+
+
+def plain_metric(name: str, *, n_classes: int, positive: int | None = None) -> DifferentiableMetric:
+    """Return the metric of a name, or of ``NAME[POSITION]`` for the class at a position.
+
+    One of a positive class is about the class at ``positive``; where that is None, about the second of two classes.
+    """
+    term = Term.read(name)
+    if term.name in _OTHERS and term.label is None:
+        return _OTHERS[term.name][0]()
+    stem, _, ending = term.name.partition("_")
     average = ending or "binary"
-    if stem not in _RATES or average not in get_args(Average) or name.endswith("_binary"):
-        raise SettingError(unknown(name, plain_descriptions(), what="metric"))
-    if average == "binary" and n_classes != 2:
-        raise SettingError(f"metric {name!r} is for two classes, and there are {n_classes}: use '{name}_macro'")
-    if stem == "f1" and average == "binary":
-        return BinaryF1(positive)
-    if stem == "f1" and average == "macro":
-        return MacroF1()
-    return _RATES[stem][0](average=average, positive=positive if average == "binary" else 1)
+    if term.name not in plain_descriptions():
+        raise SettingError(unknown(term.name, plain_descriptions(), what="metric"))
+    check_takes_class(term)
+    if average != "binary":
+        return MacroF1() if term.name == "f1_macro" else _RATES[stem][0](average=average)
+    if term.label is not None:
+        positive = class_position(term.label, range(n_classes))
+    if n_classes != 2:
+        return _one_vs_rest(stem, positive, n_classes)
+    positive = 1 if positive is None else positive
+    return BinaryF1(positive) if stem == "f1" else _RATES[stem][0](average="binary", positive=positive)
+
+
+def _one_vs_rest(stem: str, positive: int | None, n_classes: int) -> DifferentiableMetric:
+    """Return the rate of one of many classes, refused where it is not said of which."""
+    if positive is None:
+        raise SettingError(
+            f"metric {stem!r} is for two classes, and there are {n_classes}: use '{stem}_macro', or name one class, "
+            f"'{stem}[CLASS]'"
+        )
+    return _RATES[stem][0](average="one_vs_rest", positive=positive)

@@ -12,7 +12,8 @@ Jaccard   1              1        1
 A rate 0 / 0 counts 0. The averages are scikit-learn's: ``"binary"`` is the rate of one of two classes, ``"macro"`` the
 mean of the classes' rates, ``"weighted"`` their mean weighted with the row sums of C, and ``"micro"`` the rate of the
 TP, FN and FP summed over the classes. scikit-learn averages over the labels that occur; the mean here is over all m
-classes, as scikit-learn's with ``labels=range(m)`` and ``zero_division=0``.
+classes, as scikit-learn's with ``labels=range(m)`` and ``zero_division=0``. ``"one_vs_rest"`` is the rate of one class
+against all others, for any number of classes.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from postshift._validation import FloatArray, check_in_range
+from postshift._validation import FloatArray, check_count, check_in_range
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics.confusion import ratio
 
-Average = Literal["binary", "macro", "micro", "weighted"]
+Average = Literal["binary", "one_vs_rest", "macro", "micro", "weighted"]
+OF_ONE_CLASS = ("binary", "one_vs_rest")
 
 
 class RateMetric(ABC):
@@ -40,10 +42,12 @@ class RateMetric(ABC):
     greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse an average that is not known, and anything but the position of one of two classes."""
+        """Refuse an average that is not known, and anything but the position of a class."""
         if self.average not in get_args(Average):
             raise SettingError(f"average must be one of {get_args(Average)}. Got {self.average!r} instead")
-        if (
+        if self.average == "one_vs_rest":
+            check_count(self.positive, name="positive", low=0)
+        elif (
             type(self.positive) is bool
             or not isinstance(self.positive, int | np.integer)
             or self.positive not in (0, 1)
@@ -62,8 +66,13 @@ class RateMetric(ABC):
 
     @property
     def name(self) -> str:
-        """The name scikit-learn has for it, or would have."""
-        return self.stem if self.average == "binary" else f"{self.stem}_{self.average}"
+        """The name scikit-learn has for it, or would have; of one class, that of the rate."""
+        return self.stem if self.average in OF_ONE_CLASS else f"{self.stem}_{self.average}"
+
+    @property
+    def positive_classes(self) -> tuple[int, ...]:
+        """The positions of the classes that it is about, where it is about some only."""
+        return (self.positive,) if self.average in OF_ONE_CLASS else ()
 
     @property
     def weighting(self) -> str:
@@ -89,7 +98,12 @@ class RateMetric(ABC):
         if self.average == "binary" and confusion.shape[-2:] != (2, 2):
             raise ShapeError(
                 f"metric {self.name!r} is for two classes. Got matrices of {confusion.shape[-2:]}; "
-                "see average='macro' (for f1: MacroF1)"
+                "see average='macro' (for f1: MacroF1) and average='one_vs_rest'"
+            )
+        if self.average == "one_vs_rest" and self.positive >= confusion.shape[-1]:
+            raise ShapeError(
+                f"metric {self.name!r} is about the class at position {self.positive}, and there are "
+                f"{confusion.shape[-1]} classes: give a position below"
             )
         counts = [np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)]
         if self.average == "micro":
@@ -103,8 +117,8 @@ class RateMetric(ABC):
         if self.average == "weighted":
             true = confusion.sum(axis=-1)
             return ratio(true, true.sum(axis=-1, keepdims=True))
-        if self.average == "binary":
-            return np.asarray(np.eye(2)[self.positive])
+        if self.average in OF_ONE_CLASS:
+            return np.asarray(np.eye(confusion.shape[-1])[self.positive])
         return np.full(1, 1.0 if self.average == "micro" else 1 / confusion.shape[-1])
 
 
@@ -116,10 +130,10 @@ class FBeta(RateMetric):
     ----------
     beta : float, default=1.0
         How many times as much recall counts as precision.
-    average : {"binary", "macro", "micro", "weighted"}, default="macro"
-        The rate of one class, or which average.
-    positive : {0, 1}, default=1
-        The position of the class, for "binary".
+    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
+        The rate of one of two classes, of one class against the rest, or which average.
+    positive : int, default=1
+        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
 
     Examples
     --------
@@ -195,10 +209,10 @@ class Precision(RateMetric):
 
     Parameters
     ----------
-    average : {"binary", "macro", "micro", "weighted"}, default="macro"
-        The rate of one class, or which average.
-    positive : {0, 1}, default=1
-        The position of the class, for "binary".
+    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
+        The rate of one of two classes, of one class against the rest, or which average.
+    positive : int, default=1
+        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
 
     Examples
     --------
@@ -219,10 +233,10 @@ class Recall(RateMetric):
 
     Parameters
     ----------
-    average : {"binary", "macro", "micro", "weighted"}, default="macro"
-        The rate of one class, or which average.
-    positive : {0, 1}, default=1
-        The position of the class, for "binary".
+    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
+        The rate of one of two classes, of one class against the rest, or which average.
+    positive : int, default=1
+        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
 
     Examples
     --------
@@ -243,10 +257,10 @@ class Jaccard(RateMetric):
 
     Parameters
     ----------
-    average : {"binary", "macro", "micro", "weighted"}, default="macro"
-        The rate of one class, or which average.
-    positive : {0, 1}, default=1
-        The position of the class, for "binary".
+    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
+        The rate of one of two classes, of one class against the rest, or which average.
+    positive : int, default=1
+        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
 
     Examples
     --------

@@ -16,16 +16,20 @@ from postshift.metrics.adapters import (
     parameters_of,
     required_positionals,
 )
-from postshift.metrics.catalogue import is_named, metric_named
+from postshift.metrics.catalogue import is_named, metric_of_classes
 from postshift.metrics.cells import CellMetric
 from postshift.metrics.confusion import maximised
 from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
 Resolved = ConfusionMetric | LabelFunction | PredictionFunction
 _LOSSES = ("loss", "error", "cost")  # endings of names of which less is better
+_OWN_CLASS = (
+    "pos_label is for a metric by its name in the catalogue, such as 'f1': leave it out, and say the class where the "
+    "metric is made, as in make_scorer(f1_score, pos_label=...) or BinaryF1(positive=...)"
+)
 
 
-def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None) -> Resolved:
+def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, pos_label: Any = None) -> Resolved:
     """Return the metric that is meant, in one of the three forms that the library works with.
 
     Parameters
@@ -35,10 +39,13 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None) ->
         ``make_scorer`` made, what an adapter made (``from_confusion``, ``from_labels``, ``from_predictions``), or
         a function ``f(y_true, y_pred)``, greater being better.
     classes : array of shape (m,)
-        The user's class labels. The positive class of a name such as "f1" is the label 1 or, where there is no
-        such label, the second.
+        The user's class labels. The positive class of a name such as "f1" is the one in brackets, "f1[spam]"; else
+        ``pos_label``; else the label 1 or True, or the one label that is called "1", "true", "yes", "y", "positive"
+        or "pos", case ignored. Where that does not decide, the name is refused.
     n_groups : int, optional
         Number of groups, for metrics over groups.
+    pos_label : label, optional
+        The positive class, for a metric by name that has one. Scorers and metrics of other kinds have their own.
 
     Returns
     -------
@@ -48,14 +55,16 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None) ->
 
     Examples
     --------
-    >>> resolve_metric("f1", classes=["ham", "spam"])
-    BinaryF1(positive=1)
+    >>> resolve_metric("f1[spam]", classes=["ham", "spam"]), resolve_metric("f1", classes=["yes", "no"])
+    (BinaryF1(positive=1), BinaryF1(positive=0))
     >>> resolve_metric(lambda y_true, y_pred: (y_true == y_pred).mean(), classes=[0, 1]).takes_weights
     False
     """
     classes = np.asarray(classes)
     if isinstance(metric, str):
-        return _prepared(_by_name(metric, classes, n_groups), classes, n_groups)
+        return _prepared(_by_name(metric, classes, n_groups, pos_label), classes, n_groups)
+    if pos_label is not None:
+        raise SettingError(_OWN_CLASS)
     if isinstance(metric, type):
         raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
     if is_scorer(metric):
@@ -65,13 +74,13 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None) ->
     return _prepared(metric, classes, n_groups)
 
 
-def _by_name(name: str, classes: Any, n_groups: int | None) -> ConfusionMetric | LabelFunction:
+def _by_name(name: str, classes: Any, n_groups: int | None, pos_label: Any) -> ConfusionMetric | LabelFunction:
     """Return a metric of the catalogue or, by its name, a scorer of scikit-learn."""
-    if not is_named(name) and is_scorer_name(name):
-        return from_scorer(name, classes=classes)
-    labels = classes.tolist()
-    positive = labels.index(1) if 1 in labels else 1
-    return metric_named(name, n_classes=len(labels), n_groups=n_groups, positive=positive if len(labels) == 2 else 1)
+    if is_named(name) or not is_scorer_name(name):
+        return metric_of_classes(name, classes=classes, n_groups=n_groups, pos_label=pos_label)
+    if pos_label is not None:
+        raise SettingError(_OWN_CLASS)
+    return from_scorer(name, classes=classes)
 
 
 def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:

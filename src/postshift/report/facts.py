@@ -22,12 +22,16 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """The metric; ``is_cost`` where less of the user's own number is better, and scores have a minus."""
+    """The metric; ``is_cost`` where less of the user's own number is better, and scores have a minus.
+
+    ``positive`` is the class that it is about, where it is about one.
+    """
 
     name: str
     about: str
     is_cost: bool
     counts_classes_evenly: bool
+    positive: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from postshift.estimators.model import positions
 from postshift.estimators.shifter import PHI
 from postshift.exceptions import InputError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
-from postshift.metrics.catalogue import metric_catalogue
+from postshift.metrics.catalogue import metric_about, metric_catalogue
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
 from postshift.report import counts
@@ -89,7 +89,7 @@ def gathered(
         "notes": tuple(diagnostics.choice.notes),
         "used": _used(estimator, metric),
         "how_to_use": _how_to_use(estimator),
-        "settings": _settings(estimator),
+        "settings": _settings(estimator, metric),
         "versions": _versions(),
     }
 
@@ -196,17 +196,24 @@ def weights_facts(
 def metric_facts(estimator: Any, name: str | None) -> Metric:
     """Return what the metric is; a cost is known by the sign that the library gave it."""
     given, groups = estimator.metric, estimator.groups_
-    goal = resolve_metric(given, classes=estimator.classes_, n_groups=None if groups is None else len(groups))
+    goal = resolve_metric(
+        given,
+        classes=estimator.classes_,
+        n_groups=None if groups is None else len(groups),
+        pos_label=estimator.pos_label,
+    )
     inner = goal.inner if isinstance(goal, Negated) else goal.function if isinstance(goal, CellMetric) else goal
     sign = inner.sign if isinstance(inner, LabelFunction | PredictionFunction) else 1.0
     is_cost = (isinstance(goal, Negated) or sign < 0) and not str(given).startswith("neg_")
     macro = isinstance(inner, RateMetric) and inner.average == "macro"
     own = given if isinstance(given, str) else str(inner.name)
+    positive = [class_names(estimator)[place] for place in getattr(goal, "positive_classes", ())]
     return Metric(
         name=name or own,
-        about=metric_catalogue().get(own, ""),
+        about=metric_about(own) if isinstance(given, str) else metric_catalogue().get(own, ""),
         is_cost=is_cost,
         counts_classes_evenly=macro or isinstance(inner, RecallMetric | MinRecall),
+        positive=", ".join(positive) or None,
     )
 
 
@@ -298,9 +305,10 @@ def _used(estimator: Any, metric: Metric) -> Pairs:
     return tuple(pairs)
 
 
-def _settings(estimator: Any) -> Pairs:
+def _settings(estimator: Any, metric: Metric) -> Pairs:
     """Return how the estimator was set."""
-    pairs = [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
+    pairs = [] if metric.positive is None else [("positive class", metric.positive)]
+    pairs += [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
     if estimator.budget is not None:
         pairs.append(("budget", f"{estimator.budget:,} questions"))
     return tuple(pairs)

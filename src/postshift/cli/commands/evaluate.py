@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from postshift.cli.console import Console
-from postshift.cli.options import Data, Debug, Json, Quiet, Run, Scheduler, TrustMetric, TrustModel, console_of
+from postshift.cli.options import (
+    Data,
+    Debug,
+    Json,
+    PosLabel,
+    Quiet,
+    Run,
+    Scheduler,
+    TrustMetric,
+    TrustModel,
+    console_of,
+)
 
 _FEW = 12  # classes; larger matrices are in the report and in --json
 
@@ -22,6 +33,7 @@ def command(
         str | None, typer.Option("--label", help="The column of the labels; by default as in the fit.")
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="Another metric; by default that of the fit.")] = None,
+    pos_label: PosLabel = None,
     trust_model: TrustModel = False,
     trust_metric: TrustMetric = False,
     scheduler: Scheduler = None,
@@ -41,7 +53,8 @@ def command(
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
         layout = loaded.layout if label is None else replace(loaded.layout, label=label)
-        found = evaluated(loaded, data, layout, metric, trust_metric=trust_metric, scheduler=scheduler)
+        how: dict[str, Any] = {"pos_label": pos_label, "trust_metric": trust_metric, "scheduler": scheduler}
+        found = evaluated(loaded, data, layout, metric, **how)
     show(found, console)
     console.result(found)
 
@@ -52,12 +65,13 @@ def evaluated(
     layout: Any,
     metric: str | None,
     *,
+    pos_label: str | None = None,
     trust_metric: bool = False,
     scheduler: str | None = None,
 ) -> dict[str, Any]:
     """Return the scores of the rows of a file."""
     from postshift.cli.errors import UsageError
-    from postshift.cli.metric_option import read_metric
+    from postshift.cli.metric_option import read_metric, with_pos_label
     from postshift.cli.parquet_files import read_rows
     from postshift.cli.scoring import evaluation
     from postshift.metrics.metadata import metadata_names
@@ -76,7 +90,7 @@ def evaluated(
     if layout.label is None:
         raise UsageError("name the column with the labels with --label")
     copy = loaded.run.copy_of("metric") if metric is None else None
-    chosen = read_metric(metric or stored["text"], layout, file=copy)
+    chosen = read_metric(with_pos_label(metric or stored["text"], pos_label, layout), layout, file=copy)
     needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
     reading = loaded.reading(layout, needed=needed, optional=("groups",))
     if scheduler is None:
@@ -87,7 +101,8 @@ def evaluated(
 
         read = metadata_names(chosen.metric)
         part, labels = labelled_rows(loaded.rule, reading, data, columns=read, scheduler=scheduler)
-    return evaluation(loaded.rule, part, labels, layout, metric=chosen)
+    found = evaluation(loaded.rule, part, labels, layout, metric=chosen)
+    return {**found, "positive_class": chosen.positive_class(layout, part.groups)}
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:
@@ -97,6 +112,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         low, high = found["intervals"][name]
         rows.append((text, f"{found[name]:.4f}", f"{low:.4f} to {high:.4f}"))
     console.table((f"{found['metric']}, {found['rows']:,} rows", "score", "95 % interval"), rows, numbers=2)
+    if found["positive_class"] is not None:
+        console.say(f"positive class: {found['positive_class']}")
     console.say(f"{found['changed']:,} labels changed")
     if len(found["classes"]) > _FEW:
         return

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from postshift.cli.console import Console
-from postshift.cli.options import Debug, Json, Quiet, Scheduler, TrustModel, console_of
+from postshift.cli.options import Debug, Json, PosLabel, Quiet, Scheduler, TrustModel, console_of
 
 _ROWS, _METRIC, _RULE, _RUN = "Rows", "Metric", "Rule", "Run"
 
@@ -90,10 +90,12 @@ def command(
         str | None,
         typer.Option(
             "--metric",
-            help="What to maximise: a name (see postshift metrics), my_metrics.py:profit or cost:costs.csv.",
+            help="What to maximise: a name (see postshift metrics), 'f1[yes]' for one class against the rest, "
+            "my_metrics.py:profit or cost:costs.csv.",
             rich_help_panel=_METRIC,
         ),
     ] = None,
+    pos_label: PosLabel = None,
     metric_command: Annotated[
         str | None,
         typer.Option(
@@ -176,6 +178,7 @@ def command(
         model=model,
         trust_model=trust_model,
         metric=metric,
+        pos_label=pos_label,
         metric_command=metric_command,
         metric_timeout=metric_timeout,
         metric_scale=metric_scale,
@@ -209,6 +212,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f}{within} on "
         f"{on['rows']:,} {where}"
     )
+    if found.get("positive_class") is not None:
+        console.say(f"positive class: {found['positive_class']}")
     console.say(found["reason"])
     if found["questions"]:
         console.say(f"{found['questions']} questions were asked")

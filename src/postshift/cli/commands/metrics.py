@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from postshift.cli.options import Debug, Json, Quiet, console_of
 
+_CLASS = {
+    "f1[CLASS]": "of one class against the rest, for any number of classes; so are precision, recall and jaccard",
+    "f1": "of two classes, the same of the one called 1, true, yes, y, positive or pos, or of --pos-label CLASS",
+    "accuracy - equal_opportunity[CLASS]": "a gap between groups that is about one class",
+}
 _OWN = {
     "a scorer of scikit-learn": "one of labels, by its name (sklearn.metrics.get_scorer_names lists them)",
     "my_metrics.py:profit": "a function f(y_true, y_pred) in a file of yours; greater is better. Further arguments: "
@@ -22,5 +27,7 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     console.table(("metric", "what it is"), list(named.items()))
     console.say("\nIn the last ones any metric of the classes may stand before the minus, and the gap may be weighed:")
     console.say("  --metric 'f1_macro - 0.5 * demographic_parity' --groups COLUMN\n")
+    console.table(("one class", "what it is"), list(_CLASS.items()))
+    console.say()
     console.table(("your own", "how"), list(_OWN.items()))
-    console.result({"metrics": named, "own": _OWN})
+    console.result({"metrics": named, "one_class": _CLASS, "own": _OWN})
