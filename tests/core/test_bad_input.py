@@ -383,7 +383,7 @@ def test_a_driver_of_other_rows():
 
 def test_a_reward_matrix_of_another_size():
     problem = make_problem(seed=0)
-    with pytest.raises(MetricError, match=r"reward matrix has shape \(2, 2\), the problem 3 classes"):
+    with pytest.raises(ShapeError, match=r"shape \(2, 2\), and there are 3 classes: make it for shape \(3, 3\)"):
         fw_eg(problem.train, problem.val, ExpectedReward(np.eye(2)))
 
 
