@@ -35,7 +35,7 @@ def two(names, seed=0, n_rows=300):
 def many(names, seed=0, n_rows=300):
     """Probabilities of some classes, and labels."""
     rng = np.random.default_rng(seed)
-    eta = rng.dirichlet(np.linspace(2, 0.5, len(names)), size=n_rows)
+    eta = rng.dirichlet(np.linspace(2, 1, len(names)), size=n_rows)
     return eta, np.asarray(names)[[rng.choice(len(names), p=row) for row in eta]]
 
 
@@ -216,7 +216,7 @@ def test_a_gap_that_is_the_same_for_both_classes_needs_none(gap):
 def test_one_of_three_classes_in_a_gap(gap):
     names = ("a", "b", "c")
     eta, y = many(names)
-    groups = np.arange(len(y)) % 3
+    groups = np.arange(len(y)) % 2
     found = fitted(f"f1[b] - {gap}[c]", eta, y, names, groups=groups)
     assert np.isfinite(found.score(eta, y, groups=groups))
     assert positive_of(found, eta, y) == "b, c"
