@@ -27,7 +27,7 @@ from postshift.rules.influence import Influence
 from postshift.rules.menu import menu
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
-from postshift.rules.record import ADOPTED_FROM, NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
+from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
 from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, limited, make_folds, out_of_fold
 from postshift.rules.selection import How, Selection, Selector
 from postshift.rules.table import Table
@@ -35,6 +35,10 @@ from postshift.rules.verdict import Comparison, Intervals, compare
 
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
 AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
+ADOPTED_FROM = 0.6  # chance that the rule is better than the base
+# The lowest of several rates is lower on few rows than in truth, most of all where the rates are level, as the best
+# rule's are: a rival needs a clearer lead.
+MINIMUM_ADOPTED_FROM = 0.8
 FAR_ABOVE = 10  # answers of so many times the scale are of another one
 
 
@@ -92,12 +96,13 @@ class Candidate:
     comparison: Comparison
     few_rows: FewRows | None
     held_out: HeldOut
+    needed: float  # the chance to be better than the base from which it is adopted
 
     @property
     def kept_out(self) -> bool:
         """Whether the base is kept in its place."""
         weights = self.selection.weights
-        return len(weights) > 1 and bool(weights[0] == 1 or self.comparison.chance <= ADOPTED_FROM)
+        return len(weights) > 1 and bool(weights[0] == 1 or self.comparison.chance <= self.needed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +171,14 @@ class Choice:
             base_score=found.base_score,
             noise=found.noise,
             fallback=fallback,
-            reason=reason_of(entries, selection.weights, found, fallback=fallback, asked=self.how == "only"),
+            reason=reason_of(
+                entries,
+                selection.weights,
+                found,
+                needed=candidate.needed,
+                fallback=fallback,
+                asked=self.how == "only",
+            ),
             intervals=Intervals(score=found.intervals.base, base=found.intervals.base, gain=None)
             if fallback
             else found.intervals,
@@ -199,6 +211,7 @@ class Choice:
             comparison=compare(first.problem, labels, base, clusters=clusters, refitted=True, seed=self.random_state),
             few_rows=few_rows(first.problem, labels, base),
             held_out=HeldOut(rows=places[first.rows], labels=labels, base_labels=base),
+            needed=MINIMUM_ADOPTED_FROM if hasattr(problem.metric, "smoothed") else ADOPTED_FROM,
         )
 
     def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:

@@ -12,7 +12,6 @@ from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.verdict import Comparison, Intervals
 
-ADOPTED_FROM = 0.6  # chance that the rule is better than the base, from which it is adopted
 NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
 
 
@@ -74,7 +73,9 @@ def lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) ->
     )
 
 
-def reason_of(entries: tuple[Rule, ...], weights: FloatArray, found: Comparison, *, fallback: bool, asked: bool) -> str:
+def reason_of(
+    entries: tuple[Rule, ...], weights: FloatArray, found: Comparison, *, needed: float, fallback: bool, asked: bool
+) -> str:
     """Say in a sentence why the result is what it is."""
     top = entries[int(np.argmax(weights))].name
     against = f"{found.score:.3f} (base {found.base_score:.3f}, gain {found.gain:+.3f} +- {found.noise:.3f})"
@@ -87,7 +88,7 @@ def reason_of(entries: tuple[Rule, ...], weights: FloatArray, found: Comparison,
     if fallback:
         return (
             f"the base is kept: the best of the menu scores {against}; the chance that it is better is "
-            f"{found.chance:.2f}, and {ADOPTED_FROM:.2f} is needed"
+            f"{found.chance:.2f}, and {needed:.2f} is needed"
         )
     n_kept = int((weights > NEGLIGIBLE).sum())
     if n_kept == 1:
