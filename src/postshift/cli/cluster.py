@@ -21,7 +21,7 @@ import numpy as np
 from postshift.cli.errors import FileError, UsageError
 from postshift.cli.inputs import Part, Reading, concatenated
 from postshift.cli.parquet_files import ParquetFiles, RowGroups, parquet_files
-from postshift.cli.parts_folder import part_name, written_folder
+from postshift.cli.parts_folder import MARK, part_name, written_folder
 from postshift.cli.predicting import Labelling
 from postshift.cli.request import LOCAL, check_scheduler
 from postshift.cli.rule_file import FittedBasis, RuleFile
@@ -203,10 +203,11 @@ class WrittenLabels:
             raise FileError(f"a worker sees no folder {folder.parent}: write to one that all workers share")
         given = rows.arrow()
         columns, changed = self.labelling.columns(self.labelling.reading.part(rows.table(given)))
-        table = given.replace_schema_metadata() if self.labelling.keep else pa.table({"row": rows.places()})
+        table = given if self.labelling.keep else pa.table({"row": rows.places()})
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values))
-        write_atomically(folder / part_name(rows.number), lambda stream: pq.write_table(table, stream))
+        marked = table.replace_schema_metadata(MARK)
+        write_atomically(folder / part_name(rows.number), lambda stream: pq.write_table(marked, stream))
         return changed
 
 

@@ -19,18 +19,8 @@ from postshift.cli.parquet_files import SUFFIX, parquet_files, read_rows
 from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.request import FitRequest
 from postshift.cli.rule_file import RuleFile
-from postshift.cli.run_folder import (
-    ANSWERS,
-    METRICS,
-    REPORT,
-    RULE,
-    Run,
-    Target,
-    Writer,
-    check_same,
-    open_run,
-    target_of,
-)
+from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, damaged
+from postshift.cli.run_folder import Run, Target, Writer, check_same, open_run, target_of
 from postshift.cli.tables import FileTable, digest_of, read_bytes
 from postshift.metrics import from_predictions
 
@@ -112,7 +102,7 @@ def _check_packages() -> None:
 
 def _warn_of_program(stored: Run, header: Mapping[str, Any], console: Console) -> None:
     """Say that a program has changed since it gave the answers that a run goes on from."""
-    if stored.header.get("program") != header["program"] and (stored.path / ANSWERS).is_file():
+    if stored.header.program != header["program"] and (stored.path / ANSWERS).is_file():
         console.note(
             "warning: the metric program has changed since the run was begun, and the answers that are stored stay: if "
             "it scores otherwise now, begin anew with --force"
@@ -122,6 +112,8 @@ def _warn_of_program(stored: Run, header: Mapping[str, Any], console: Console) -
 def summary(run: Run) -> dict[str, Any]:
     """Return what is told of a finished run."""
     metrics = run.json(METRICS)
+    if not isinstance(metrics, dict):
+        raise damaged(run.path / METRICS, "it holds no scores")
     return {"run": str(run.path), "report": str(run.path / REPORT), **metrics}
 
 
@@ -261,8 +253,8 @@ def _header(request: FitRequest, given: _Given) -> dict[str, Any]:
     copies = {}
     if request.model is not None:
         copies["model"] = f"model{request.model.suffix}"
-    if given.metric.source is not None:
-        copies["metric"] = f"metric{given.metric.source.suffix}"
+    if given.metric.copy is not None:
+        copies["metric"] = given.metric.copy
     files = {"train": request.train, "val": request.val, "model": request.model}
     return {
         "settings": request.settings(),

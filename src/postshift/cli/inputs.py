@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,11 +58,28 @@ class Layout:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the layout that :meth:`to_json` wrote."""
+        """Return the layout that :meth:`to_json` wrote; a ValueError says what it would not have written."""
         plain = dict(content)
+        if unknown := set(plain) - {each.name for each in fields(cls)}:
+            raise ValueError(f"the layout has a part {min(unknown)!r} that this version does not know")
         for name in ("class_names", "class_values"):
+            if not isinstance(plain.get(name), list):
+                raise ValueError(f"{name!r} of the layout must be a list")
             plain[name] = tuple(plain[name])
-        return cls(**plain)
+        layout = cls(**plain)
+        layout._check()
+        return layout
+
+    def _check(self) -> None:
+        """Refuse names of columns that are no texts, and classes that do not fit each other."""
+        columns = (self.proba, self.label, self.weight, self.groups, self.features)
+        if not all(isinstance(each, str | None) for each in columns) or not isinstance(self.normalise, bool):
+            raise ValueError("the columns of the layout must be texts")
+        names, values = self.class_names, self.class_values
+        if not all(isinstance(name, str) for name in names) or not all(isinstance(v, str | int | float) for v in values):
+            raise ValueError("the classes of the layout must be texts or numbers")
+        if len(names) < 2 or len(names) != len({*names}) or len(names) != len(values):
+            raise ValueError(f"the layout must name two classes or more, each once, and has {listed(names)}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

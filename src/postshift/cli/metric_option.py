@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from postshift._validation import unknown
 from postshift.cli.columns import canonical, listed, pick
 from postshift.cli.errors import FileError, UsageError, WorkError, one_line
 from postshift.cli.inputs import Layout, Part
-from postshift.cli.tables import digest_of, read_bytes, read_table
+from postshift.cli.run_files import METRIC
+from postshift.cli.tables import digest_of, read_bytes, read_table, suffix_of
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
 from postshift.metrics.catalogue import with_positive_class
@@ -57,11 +57,12 @@ class MetricOption:
     @property
     def name(self) -> str:
         """What it is called in tables and reports."""
-        if self.kind in ("name", "program"):
-            return self.text
-        if self.kind == "file":
-            return self.text.rpartition(":")[2]
-        return f"expected cost ({Path(self.text.removeprefix(COST)).name})"
+        return _name_of(self.text, self.kind)
+
+    @property
+    def copy(self) -> str | None:
+        """What the copy of its file is called in a run."""
+        return _copy_of(self.text, self.kind)
 
     @property
     def savable(self) -> Any:
@@ -123,8 +124,86 @@ class MetricOption:
         return {"text": self.text, "kind": self.kind, "name": self.name, "digest": self.digest}
 
 
-def read_metric(text: str, layout: Layout, *, file: Path | None = None) -> MetricOption:
-    """Return the metric that a text stands for.
+@dataclass(frozen=True, kw_only=True)
+class StoredMetric:
+    """The metric that a run remembers: what it is was decided once, by :meth:`of`.
+
+    Attributes
+    ----------
+    text, kind
+        As in :class:`MetricOption`.
+    copy : str, optional
+        The name of the copy of its file in the run's folder.
+    digest : str, optional
+        The digest of that copy.
+    """
+
+    text: str
+    kind: Kind
+    copy: str | None
+    digest: str | None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], *, copy: str | None, digest: str | None) -> Self:
+        """Return the metric of run.json; a ValueError says what a fit would not have written."""
+        text, kind = content.get("text"), content.get("kind")
+        if not isinstance(text, str) or kind not in get_args(Kind):
+            raise ValueError(f"the metric must have a text and one of the kinds {', '.join(get_args(Kind))}")
+        if kind not in ("program", kind_of(text)):
+            raise ValueError(f"the metric {text!r} is of kind {kind_of(text)!r} and is called {kind!r}")
+        if kind == "file" and not _name_of(text, kind).isidentifier():
+            raise ValueError(f"the metric {text!r} names no function")
+        if copy != _copy_of(text, kind):
+            raise ValueError(f"the copy of the metric must be called {_copy_of(text, kind)!r}, and is {copy!r}")
+        if digest != content.get("digest") or (digest is None) != (copy is None):
+            raise ValueError("the digest of the metric is not that of its copy")
+        return cls(text=text, kind=kind, copy=copy, digest=digest)
+
+    def read(self, layout: Layout, copy: Path | None, *, pos_label: str | None, trust: bool) -> MetricOption:
+        """Return the metric; a Python file is run only where ``trust`` is, and then ``copy`` alone."""
+        if self.kind == "program":
+            raise UsageError(
+                f"the metric of this run is the program {self.text!r}, which knows the validation rows only: score "
+                "other rows with --metric NAME"
+            )
+        text = with_pos_label(self.text, pos_label, layout)
+        if copy is None:
+            return MetricOption(text=text, kind="name", metric=text)
+        again = f"--metric FILE.py:{_name_of(self.text, self.kind)}"
+        if self.kind == "file" and not trust:
+            raise UsageError(
+                f"the metric of this run is a Python file, and to read it runs it: add --trust-metric if you know "
+                f"where the run comes from, or name the file again with {again}"
+            )
+        content = read_bytes(copy)
+        if digest_of(content) != self.digest:
+            raise FileError(
+                f"{copy} is not the file that the run was made with (it has another digest): nothing of it was run; "
+                f"name the metric with --metric, or fit again"
+            )
+        try:
+            return _from_file(self.text, self.kind, copy, content, layout)
+        except WorkError as error:
+            raise WorkError(
+                f"{error}; a run holds this file alone: name the one that it is a copy of with {again}"
+            ) from error
+
+
+def kind_of(text: str) -> Kind:
+    """Return what a text of ``--metric`` stands for; nothing else decides it.
+
+    Examples
+    --------
+    >>> kind_of("f1_macro"), kind_of("f1[spam.py:x]"), kind_of("my_metrics.py:profit"), kind_of("cost:costs.csv")
+    ('name', 'name', 'file', 'cost')
+    """
+    if text.startswith(COST):
+        return "cost"
+    return "file" if PYTHON in text and not text.endswith("]") else "name"
+
+
+def read_metric(text: str, layout: Layout) -> MetricOption:
+    """Return the metric that a text of the user's stands for.
 
     Parameters
     ----------
@@ -132,45 +211,65 @@ def read_metric(text: str, layout: Layout, *, file: Path | None = None) -> Metri
         A name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
     layout : Layout
         Has the classes, for a table of costs.
-    file : Path, optional
-        A copy of the file to read, in place of the one that the text names.
     """
-    if text.startswith(COST):
-        path = file or Path(text.removeprefix(COST))
+    kind = kind_of(text)
+    if kind == "name":
+        return MetricOption(text=text, kind=kind, metric=text)
+    path = _path_of(text, kind)
+    folder = str(path.resolve().parent)  # looked in for what the file imports
+    if kind == "file" and Path(folder).is_dir() and folder not in sys.path:
+        sys.path.append(folder)
+    return _from_file(text, kind, path, read_bytes(path), layout)
+
+
+def _from_file(text: str, kind: Kind, path: Path, content: bytes, layout: Layout) -> MetricOption:
+    """Return the metric of a file whose content was read."""
+    digest = digest_of(content)
+    if kind == "cost":
         metric: Any = ExpectedCost(_costs(path, layout))
-        return MetricOption(text=text, kind="cost", metric=metric, source=path, digest=digest_of(path.read_bytes()))
-    if PYTHON in text:
-        original, _, name = text.rpartition(":")
-        path = file or Path(original)
-        digest = digest_of(read_bytes(path))
-        metric = _with_columns(_attribute(imported(path, digest, folder=Path(original).resolve().parent), name, path))
-        return MetricOption(text=text, kind="file", metric=metric, source=path, digest=digest)
-    return MetricOption(text=text, kind="name", metric=text)
+    else:
+        metric = _with_columns(_attribute(_module(path, content, digest), _name_of(text, kind), path))
+    return MetricOption(text=text, kind=kind, metric=metric, source=path, digest=digest)
 
 
 def with_pos_label(text: str, pos_label: str | None, layout: Layout) -> str:
     """Return the text of a metric with the class of ``--pos-label`` in brackets: ``f1`` and ``yes`` are ``f1[yes]``."""
     if pos_label is None:
         return text
-    if text.startswith(COST) or PYTHON in text:
+    if kind_of(text) != "name":
         raise UsageError(f"--pos-label is for a metric by name, such as f1, and not for {text}: leave it out")
     return with_positive_class(text, pos_label, classes=layout.classes.array)
 
 
-def imported(path: Path, digest: str, *, folder: Path) -> ModuleType:
-    """Return a Python file as a module; its folder is looked in for what it imports."""
+def _path_of(text: str, kind: Kind) -> Path:
+    """Return the file that a text names."""
+    return Path(text.removeprefix(COST) if kind == "cost" else text.rpartition(":")[0])
+
+
+def _name_of(text: str, kind: Kind) -> str:
+    """Return what a metric is called in tables and reports."""
+    if kind == "file":
+        return text.rpartition(":")[2]
+    return f"expected cost ({_path_of(text, kind).name})" if kind == "cost" else text
+
+
+def _copy_of(text: str, kind: Kind) -> str | None:
+    """Return what the copy of a metric's file is called in a run; None where there is no file."""
+    if kind == "file":
+        return f"{METRIC}.py"
+    return f"{METRIC}{suffix_of(_path_of(text, kind))}" if kind == "cost" else None
+
+
+def _module(path: Path, content: bytes, digest: str) -> ModuleType:
+    """Return a Python file as a module: what was read is run, and no compiled file beside it."""
     name = f"postshift_metric_{digest}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise FileError(f"{path} cannot be imported: give a Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
-    if folder.is_dir() and str(folder) not in sys.path:
-        sys.path.append(str(folder))
     try:
-        spec.loader.exec_module(module)
+        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 -- the user's own metric
     except Exception as error:
         del sys.modules[name]
         raise WorkError(f"{path} cannot be imported: {type(error).__name__}: {one_line(error)}") from error

@@ -14,7 +14,8 @@ from postshift.cli.basis_option import Bases
 from postshift.cli.columns import Classes
 from postshift.cli.console import as_json
 from postshift.cli.inputs import Part
-from postshift.cli.run_folder import FACTS, HISTORY, METRICS, REPORT, VALIDATION, Writer
+from postshift.cli.run_files import FACTS, HISTORY, METRICS, REPORT, VALIDATION
+from postshift.cli.run_folder import Writer
 from postshift.estimators import HistoryRecord
 from postshift.report import Facts, write_report
 

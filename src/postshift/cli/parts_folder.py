@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from postshift.cli.errors import FileError, UsageError, WorkError
-from postshift.cli.folders import beside, put_in_place
+from postshift.cli.folders import beside, check_ours, put_in_place
 from postshift.cli.parquet_files import SUFFIX
 
 _STEM = "part-"
+_NAME = re.compile(rf"{_STEM}\d{{6}}{re.escape(SUFFIX)}")
+MARK = {b"postshift": b"labels"}  # in the metadata of every file, by which it is known again
 
 
 def part_name(number: int) -> str:
@@ -38,11 +41,23 @@ def check_folder(out: Path, *, force: bool) -> None:
         return
     if not out.is_dir():
         raise FileError(f"{out} is a file: name a folder for the labels")
-    found = [each.name for each in out.iterdir()]
-    if any(not (name.startswith(_STEM) and name.endswith(SUFFIX)) for name in found):
-        raise UsageError(f"{out} holds other things than labels: nothing in it was touched; name another folder")
-    if found and not force:
+    check_ours(out, is_part)
+    if any(out.iterdir()) and not force:
         raise UsageError(f"{out} has labels already: add --force to replace them, or name another folder")
+
+
+def is_part(path: Path) -> bool:
+    """Return whether a path is a file of labels that a worker wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.is_symlink() or not path.is_file() or not _NAME.fullmatch(path.name):
+        return False
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return MARK.items() <= metadata.items()
 
 
 @contextmanager
@@ -59,6 +74,6 @@ def written_folder(out: Path, *, n_parts: int) -> Iterator[Path]:
                 f"{n_found} of {n_parts} parts are in {out.parent}: the workers must see that folder under the same "
                 "path as this machine does"
             )
-        put_in_place(draft, place)
+        put_in_place(draft, place, is_part)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -14,7 +14,8 @@ from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.model_file import read_model
 from postshift.cli.parquet_files import read_rows
 from postshift.cli.rule_file import RuleFile
-from postshift.cli.run_folder import RULE, Run, open_run
+from postshift.cli.run_files import RULE
+from postshift.cli.run_folder import Run, open_run
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,11 +31,11 @@ class LoadedRun:
     def open(cls, path: Path, *, trust_model: bool) -> LoadedRun:
         """Read a finished run; a joblib model is read only where it is trusted."""
         run = open_run(path)
-        copy = run.copy_of("model")
+        copy = run.model()
         return cls(
             run=run,
-            rule=RuleFile.load(run.file(RULE)),
-            layout=Layout.from_json(run.header["layout"]),
+            rule=RuleFile.load(run.file(RULE), run.header.layout.classes),
+            layout=run.header.layout,
             model=None if copy is None else read_model(copy, trust=trust_model),
         )
 
@@ -62,7 +63,7 @@ class Labelling:
         taken: Iterable[str] = part.table.frame.columns if self.keep else ("row",)
         columns: dict[str, Any] = {"predicted_label" if "label" in taken else "label": labels}
         if self.distribution:
-            found = shifter.predict_distribution(part.eta, self.rule.phi(part.table))
+            found = self.rule.distribution(part.eta, part.table)
             names = self.reading.layout.class_names
             columns |= {f"shifted_{name}": found[:, place] for place, name in enumerate(names)}
         if twice := [name for name in columns if name in taken]:

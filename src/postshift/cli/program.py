@@ -38,6 +38,8 @@ class Answers:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: dict[str, float] = {}
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise FileError(f"{path} is no file, and nothing outside of a run is written: remove it")
         if not path.exists():
             return
         content = path.read_bytes()
@@ -47,8 +49,11 @@ class Answers:
         for number, line in enumerate(whole.splitlines()):
             try:
                 found = json.loads(line)
-                self._known[str(found["predictions"])] = float(found["value"])
-            except (ValueError, KeyError, TypeError) as error:
+                value = float(found["value"])
+                if not math.isfinite(value):
+                    raise ValueError(f"{value} is not finite")
+                self._known[str(found["predictions"])] = value
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FileError(f"line {number + 1} of {path} is no answer: begin anew with --force") from error
 
     def __len__(self) -> int:

@@ -15,8 +15,9 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli._skops import import_skops
-from postshift.cli.columns import listed, pick
+from postshift.cli.columns import Classes, listed, pick
 from postshift.cli.errors import UsageError, first_line
+from postshift.cli.run_files import RULE, as_written
 from postshift.cli.tables import FileTable
 from postshift.core.archive import write_atomically
 
@@ -45,10 +46,11 @@ class FittedBasis:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RuleFile:
-    """What labels new rows: a fitted PostShifter and its bases by name."""
+    """What labels new rows: a fitted PostShifter and its bases by name; ``path`` is where it was read from."""
 
     shifter: Any
     bases: Mapping[str, FittedBasis]
+    path: Path = Path(RULE)
 
     def phi(self, table: FileTable) -> dict[str, FloatArray]:
         """Return the functions, by basis, that the rule reads."""
@@ -57,7 +59,13 @@ class RuleFile:
 
     def labels(self, eta: FloatArray, table: FileTable) -> Any:
         """Return the labels of the rows of a file, whose probabilities are known."""
-        return self.shifter.predict(eta, self.phi(table))
+        with as_written(self.path):
+            return self.shifter.predict(eta, self.phi(table))
+
+    def distribution(self, eta: FloatArray, table: FileTable) -> Any:
+        """Return the shifted distribution of the rows of a file, whose probabilities are known."""
+        with as_written(self.path):
+            return self.shifter.predict_distribution(eta, self.phi(table))
 
     def save(self, path: Path) -> None:
         """Write one skops file."""
@@ -66,23 +74,28 @@ class RuleFile:
         import_skops()
         bases = {name: {"basis": each.basis, "columns": list(each.columns)} for name, each in self.bases.items()}
         with tempfile.TemporaryDirectory(prefix="postshift-") as folder:
-            draft = Path(folder) / "rule.skops"
+            draft = Path(folder) / RULE
             dump({"shifter": self.shifter, "bases": bases}, draft)
             content = same_bytes(draft.read_bytes())
         write_atomically(path, lambda stream: stream.write(content))
 
     @staticmethod
-    def load(path: Path) -> RuleFile:
-        """Read what :meth:`save` wrote; no code of the file runs."""
+    def load(path: Path, classes: Classes) -> RuleFile:
+        """Read what :meth:`save` wrote for these classes; no code of the file runs."""
+        from postshift.estimators import PostShifter
         from postshift.persistence import load
 
         import_skops()
         found = load(path)
-        bases = {
-            name: FittedBasis(basis=each["basis"], columns=tuple(each["columns"]))
-            for name, each in found["bases"].items()
-        }
-        return RuleFile(shifter=found["shifter"], bases=bases)
+        with as_written(path):
+            bases = {
+                str(name): FittedBasis(basis=each["basis"], columns=tuple(map(str, each["columns"])))
+                for name, each in found["bases"].items()
+            }
+            shifter = found["shifter"]
+            if not isinstance(shifter, PostShifter) or not np.array_equal(shifter.classes_, classes.array):
+                raise ValueError(f"it has no rule for the classes {listed(classes.names)}")
+        return RuleFile(shifter=shifter, bases=bases, path=path)
 
 
 def same_bytes(content: bytes) -> bytes:

@@ -19,53 +19,74 @@ answers.jsonl       the answers of a metric program, as they came
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import postshift
 from postshift.cli.console import as_json
 from postshift.cli.errors import FileError, UsageError, one_line
-from postshift.cli.folders import put_in_place
-from postshift.core.archive import write_atomically
+from postshift.cli.folders import put_in_place, remove_ours
+from postshift.cli.inputs import Layout
+from postshift.cli.metric_option import MetricOption
+from postshift.cli.run_files import (
+    MODEL,
+    RUN,
+    check_replaceable,
+    damaged,
+    files_of,
+    fit_again,
+    is_own_file,
+    is_run,
+    read_json,
+)
+from postshift.cli.run_header import Header, State
+from postshift.cli.tables import digest_of
+from postshift.core.archive import locked, write_atomically
 
 FORMAT = 1
-RUN, RULE, METRICS, HISTORY = "run.json", "rule.skops", "metrics.json", "history.csv"
-VALIDATION, FACTS, REPORT, ANSWERS = "validation.csv", "facts.json", "report.html", "answers.jsonl"
-State = Literal["running", "finished", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """A run on the disk: its folder, and what run.json says."""
+    """A run on the disk: its folder, and what run.json says, checked whole."""
 
     path: Path
-    header: Mapping[str, Any]
+    header: Header
 
     @property
     def state(self) -> str:
         """The state: running, finished or failed."""
-        return str(self.header["state"])
+        return self.header.state
 
     def file(self, name: str) -> Path:
         """Return the path of a file that a finished run must have."""
         found = self.path / name
-        if not found.is_file():
-            raise FileError(f"the run {self.path} has no {name}: files of it were removed; fit again with --force")
+        if found.is_symlink():
+            raise FileError(f"{found} is a link, and nothing outside of a run is read: put the file in its place")
+        if not is_own_file(found):
+            raise FileError(f"the run {self.path} has no {name}: files of it were removed; {fit_again(self.path)}")
         return found
 
     def json(self, name: str) -> Any:
         """Return the content of a JSON file of the run."""
-        return _read_json(self.file(name))
+        return read_json(self.file(name))
 
-    def copy_of(self, stem: str) -> Path | None:
-        """Return the copy of the user's model or metric, if there is one."""
-        name = self.header["copies"].get(stem)
-        return None if name is None else self.file(name)
+    def model(self) -> Path | None:
+        """Return the copy of the user's model, if there is one, as it was when the run was made."""
+        if MODEL not in self.header.copies:
+            return None
+        path = self.file(self.header.copies[MODEL])
+        if digest_of(path.read_bytes()) != self.header.digests[MODEL]:
+            raise damaged(path, "it is not the model that the run was made with (it has another digest)")
+        return path
+
+    def metric(self, layout: Layout, *, pos_label: str | None, trust: bool) -> MetricOption:
+        """Return the metric of the run; the copy of a Python file is run only where ``trust`` is."""
+        stored = self.header.metric
+        copy = None if stored.copy is None else self.file(stored.copy)
+        return stored.read(layout, copy, pos_label=pos_label, trust=trust)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,18 +106,23 @@ def open_run(path: Path, *, finished: bool = True) -> Run:
     if not path.is_dir():
         raise FileError(f"there is no run folder {str(path)!r}: make one with postshift fit ... --out {path}")
     file = path / RUN
+    if file.is_symlink():
+        raise FileError(f"{file} is a link, and nothing outside of a run is read: put the file in its place")
     if not file.is_file():
         raise UsageError(f"{path} is not a run folder: it has no {RUN}; make one with postshift fit ... --out RUN")
-    header = _read_json(file)
-    if not isinstance(header, dict) or "format" not in header or "state" not in header:
-        raise FileError(f"{file} is not what postshift writes: fit again with --force")
-    if header["format"] != FORMAT:
+    content = read_json(file)
+    if not isinstance(content, dict) or "format" not in content:
+        raise damaged(file, "it is not what postshift writes")
+    if content["format"] != FORMAT:
         raise UsageError(
-            f"{path} was written by postshift {header.get('postshift')} in format {header['format']!r}; this is "
+            f"{path} was written by postshift {content.get('postshift')} in format {content['format']!r}; this is "
             f"postshift {postshift.__version__}, which reads format {FORMAT}: use the version that wrote it, or fit "
             "again"
         )
-    run = Run(path=path, header=header)
+    try:
+        run = Run(path=path, header=Header.of(content))
+    except ValueError as error:
+        raise damaged(file, str(error)) from error
     if finished and run.state != "finished":
         raise UsageError(
             f"the run {path} is not finished (its state is {run.state!r}): go on with it by the same postshift fit "
@@ -109,15 +135,17 @@ def target_of(out: Path, *, force: bool, resume: bool) -> Target:
     """Return where a new run goes; nothing is written yet, and what must not be overwritten is refused."""
     if out.exists() and not out.is_dir():
         raise FileError(f"{out} is a file: name a folder for the run")
-    there = out.is_dir() and any(out.iterdir())
-    if not there:
+    if not _has_files(out):
         return Target(out=out, work=out, resumed=False)
-    if not (out / RUN).is_file():
-        raise UsageError(f"{out} is not empty and is not a run folder: nothing in it was touched; name another folder")
     if force:
         place = out.resolve()  # a link stays a link, and "." has a name
+        check_replaceable(place)
         work = place.with_name(f".{place.name}.next")
+        if work.is_symlink() or _has_files(work):
+            check_replaceable(work)
         return Target(out=place, work=work, resumed=resume and (work / RUN).is_file())
+    if not is_run(out):
+        raise UsageError(f"{out} is not empty and is not a run folder: nothing in it was touched; name another folder")
     if not resume:
         raise UsageError(
             f"{out} has a run already: add --resume to go on with it, --force to replace it, or name another folder"
@@ -151,8 +179,7 @@ class Writer:
         with contextlib.ExitStack() as held:
             if self.path != self._target.out:
                 held.enter_context(_held(self._target.out))
-                if not self._target.resumed:
-                    shutil.rmtree(self.path, ignore_errors=True)
+                self._make_room()
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -165,7 +192,7 @@ class Writer:
                 if resumable or self._target.resumed:
                     self._state("failed", why=one_line(error))
                 else:
-                    shutil.rmtree(self.path, ignore_errors=True)
+                    remove_ours(self.path, files_of(self.path))
                 raise
             except BaseException:
                 self._state("failed", why="interrupted")
@@ -182,23 +209,28 @@ class Writer:
         """Write run.json."""
         self.write(RUN, as_json({**self._header, "state": state, **more}) + "\n")
 
+    def _make_room(self) -> None:
+        """Remove what an earlier attempt left where this run is made, unless it is to go on."""
+        if not self._target.resumed and _has_files(self.path):
+            check_replaceable(self.path)
+            remove_ours(self.path, files_of(self.path))
+
     def _put_in_place(self) -> None:
         """Let the new run take the place of the old one."""
         out = self._target.out
-        if self.path == out:
-            return
-        put_in_place(self.path, out)
+        if self.path != out:
+            put_in_place(self.path, out, files_of(out))
 
 
-def check_same(stored: Mapping[str, Any], asked: Mapping[str, Any], out: Path) -> None:
+def check_same(stored: Header, asked: Mapping[str, Any], out: Path) -> None:
     """Refuse to go on with a run of other settings or data; what differs is named."""
     differences = []
-    before, now = stored["settings"], asked["settings"]
+    before, now = stored.settings, asked["settings"]
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             option = f"--{name.replace('_', '-')}"
             differences.append(f"{option} was {before.get(name)!r} and is now {now.get(name)!r}")
-    before, now = stored["digests"], asked["digests"]
+    before, now = stored.digests, asked["digests"]
     differences += [
         f"the {name} file has changed" for name in sorted({*before, *now}) if before.get(name) != now.get(name)
     ]
@@ -209,30 +241,17 @@ def check_same(stored: Mapping[str, Any], asked: Mapping[str, Any], out: Path) -
         )
 
 
-def _read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} was damaged: {one_line(error)}: fit again with --force") from error
+def _has_files(folder: Path) -> bool:
+    """Return whether there is a folder with something in it."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder so that no other process makes a run in it; where the system has no such locks, do without."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    place = os.open(folder, os.O_RDONLY)
-    try:
+    """Hold a folder so that no other process makes a run in it."""
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(folder, wait=False))
         except BlockingIOError as error:
             raise UsageError(f"another process is making a run in {folder}: wait for it, or stop it") from error
-        except OSError:  # a file system without locks
-            pass
         yield
-    finally:
-        os.close(place)

@@ -98,7 +98,7 @@ def read_table(path: str | os.PathLike[str]) -> FileTable:
         raise
     except Exception as error:  # whatever pandas, pyarrow or zipfile say of a damaged file
         raise FileError(
-            f"{file} cannot be read as {_kind(file)}: {one_line(error)}: is the suffix right, and the file whole?"
+            f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and the file whole?"
         ) from error
     if len(frame) == 0:
         raise UsageError(f"{file} has no rows: give a file with a header and rows")
@@ -165,13 +165,13 @@ def digest_of(content: bytes) -> str:
 
 def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
     """Return what belongs to the suffix of a file."""
-    kind = _kind(file)
+    kind = suffix_of(file)
     if kind not in table:
         raise UsageError(unknown(kind, table, what="file format") + f" (it is told by the suffix of {file.name!r})")
     return table[kind]
 
 
-def _kind(file: Path) -> str:
+def suffix_of(file: Path) -> str:
     """Return the suffix, both of two where the file is compressed."""
     return "".join(file.suffixes[-2:]) if file.suffix == ".gz" else file.suffix
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,6 +42,30 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike[str], *, wait: bool) -> Iterator[None]:
+    """Hold a folder against other processes that ask for the same; where the system has no such locks, do without.
+
+    Where another one holds it, wait, or raise BlockingIOError.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(place)
 
 
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,6 +15,7 @@ _FLIP_SHARE = 0.6
 _SEED = 0
 _N_TEST, _N_VAL = 500, 300
 _FILES = ("train.csv", "val.csv", "test.csv")
+_LABEL, _DIGITS = "digit", tuple(f"p_{digit}" for digit in range(10))  # the columns of each
 
 
 def command(
@@ -40,7 +41,7 @@ def command(
     with console.warnings_shown():
         paths = _write_files(out)
         request = FitRequest(
-            train=paths["train"], val=paths["val"], label="digit", metric="accuracy", out=run, force=force
+            train=paths["train"], val=paths["val"], label=_LABEL, metric="accuracy", out=run, force=force
         )
         found = fit_run(request, console)
         loaded = LoadedRun.open(run, trust_model=False)
@@ -62,15 +63,29 @@ def _scored(loaded: Any, test: Path) -> dict[str, Any]:
 def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     """Refuse a folder that holds something, unless it is an earlier demo that may be replaced."""
     from postshift.cli.errors import FileError, UsageError
+    from postshift.cli.run_folder import target_of
 
     if out.exists() and not out.is_dir():
         raise FileError(f"{out} is a file: name a folder with --out")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    if any(each.name not in (*_FILES, run.name) and not each.name.startswith(".") for each in out.iterdir()):
-        raise UsageError(f"{out} holds other things than a demo: nothing in it was touched; name another with --out")
+    others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
+    if others:
+        raise UsageError(
+            f"{out} holds other things than a demo ({others[0]}): nothing in it was touched; name another with --out"
+        )
+    target_of(run, force=True, resume=False)
     if not force:
         raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file is one of an earlier demo: by its name and its columns."""
+    if path.name not in _FILES or not path.is_file() or path.is_symlink():
+        return False
+    header = ",".join((_LABEL, *_DIGITS)).encode() + b"\n"
+    with path.open("rb") as stream:
+        return stream.read(len(header)) == header
 
 
 def _write_files(out: Path) -> dict[str, Path]:
@@ -101,8 +116,8 @@ def _write_files(out: Path) -> dict[str, Path]:
     except OSError as error:
         raise FileError(f"the folder {out} cannot be made: {error.strerror}: name another with --out") from error
     for name, (eta, labels) in tables.items():
-        columns = {f"p_{digit}": eta[:, place] for place, digit in enumerate(model.classes_)}
-        write_table(pd.DataFrame({"digit": labels, **columns}), out / f"{name}.csv")
+        columns = {column: eta[:, place] for place, column in enumerate(_DIGITS)}
+        write_table(pd.DataFrame({_LABEL: labels, **columns}), out / f"{name}.csv")
     return {name: out / f"{name}.csv" for name in tables}
 
 

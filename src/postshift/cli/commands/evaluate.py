@@ -76,21 +76,12 @@ def evaluated(
     from postshift.cli.scoring import evaluation
     from postshift.metrics.metadata import metadata_names
 
-    stored = loaded.run.header["metric"]
-    if metric is None and stored["kind"] == "program":
-        raise UsageError(
-            f"the metric of this run is the program {stored['name']!r}, which knows the validation rows only: score "
-            "other rows with --metric NAME"
-        )
-    if metric is None and stored["kind"] == "file" and not trust_metric:
-        raise UsageError(
-            f"the metric of this run is a Python file, and to read it runs it: add --trust-metric if you know where "
-            f"the run comes from, or name the file again with --metric FILE.py:{stored['name']}"
-        )
+    if metric is None:
+        chosen = loaded.run.metric(layout, pos_label=pos_label, trust=trust_metric)
+    else:
+        chosen = read_metric(with_pos_label(metric, pos_label, layout), layout)
     if layout.label is None:
         raise UsageError("name the column with the labels with --label")
-    copy = loaded.run.copy_of("metric") if metric is None else None
-    chosen = read_metric(with_pos_label(metric or stored["text"], pos_label, layout), layout, file=copy)
     needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
     reading = loaded.reading(layout, needed=needed, optional=("groups",))
     if scheduler is None:

@@ -166,6 +166,7 @@ def command(
     """
     from postshift.cli.fitting import fit_run
     from postshift.cli.request import FitRequest
+    from postshift.cli.run_files import METRICS, as_written
 
     console = console_of(quiet=quiet, as_json=json)
     request = FitRequest(
@@ -198,7 +199,8 @@ def command(
     )
     with console.warnings_shown():
         found = fit_run(request, console)
-    show(found, console)
+    with as_written(out / METRICS):  # of a finished run that is resumed, they are what the file says
+        show(found, console)
     console.result(found)
 
 

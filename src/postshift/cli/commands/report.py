@@ -25,14 +25,18 @@ def command(
     Example: postshift report run -o report.html
     """
     from postshift.cli.errors import FileError
-    from postshift.cli.run_folder import FACTS, REPORT, open_run
+    from postshift.cli.run_files import FACTS, REPORT, as_written
+    from postshift.cli.run_folder import open_run
     from postshift.report import Facts, write_report
 
     console = console_of(quiet=quiet, as_json=json)
-    facts = Facts.from_json(open_run(run).file(FACTS).read_text(encoding="utf-8"))
+    file = open_run(run).file(FACTS)
+    with as_written(file):
+        facts = Facts.from_json(file.read_text(encoding="utf-8"))
     path = output or run / REPORT
     if not path.parent.is_dir():
         raise FileError(f"there is no folder {path.parent}: make it, or write elsewhere")
-    write_report(facts, path)
+    with as_written(file):
+        write_report(facts, path)
     console.say(f"report: {path}")
     console.result({"report": str(path)})
