@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,15 @@ from postshift.cli.metric_option import read_metric
 from postshift.cli.program import Answers, number_in, predictions_file, split_command
 from postshift.cli.tables import FileTable
 from postshift.exceptions import ArchiveError, BudgetError, MetricError, SettingError
+
+HEADER = {
+    "settings": {},
+    "digests": {},
+    "layout": {"class_names": ["a", "b"], "class_values": ["a", "b"]},
+    "metric": {"text": "accuracy", "kind": "name", "digest": None},
+    "copies": {},
+    "program": None,
+}
 
 
 def table(**columns):
@@ -153,8 +163,7 @@ def test_progress_on_a_terminal_and_elsewhere(terminal, capsys, monkeypatch):
 
 def test_two_processes_do_not_write_the_same_run(tmp_path):
     target = run_folder.target_of(tmp_path / "run", force=False, resume=False)
-    header = {"settings": {}, "digests": {}}
-    first, second = run_folder.Writer(target, header), run_folder.Writer(target, header)
+    first, second = run_folder.Writer(target, HEADER), run_folder.Writer(target, HEADER)
     with first.writing(resumable=True):
         pid = os.fork() if hasattr(os, "fork") else None
         if pid == 0:
@@ -173,7 +182,7 @@ def test_two_processes_do_not_write_the_same_run(tmp_path):
 def test_a_failed_run_that_cannot_be_resumed_leaves_nothing(tmp_path):
     def make(*, resumable):
         target = run_folder.target_of(tmp_path / "run", force=False, resume=True)
-        with run_folder.Writer(target, {"settings": {}, "digests": {}}).writing(resumable=resumable):
+        with run_folder.Writer(target, HEADER).writing(resumable=resumable):
             raise WorkError("no luck")
 
     with pytest.raises(WorkError):
@@ -181,8 +190,8 @@ def test_a_failed_run_that_cannot_be_resumed_leaves_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
     with pytest.raises(WorkError):
         make(resumable=True)
-    found = run_folder.open_run(tmp_path / "run", finished=False)
-    assert (found.state, found.header["why"]) == ("failed", "no luck")
+    assert run_folder.open_run(tmp_path / "run", finished=False).state == "failed"
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["why"] == "no luck"
 
 
 def test_a_folder_takes_the_place_of_another(tmp_path):

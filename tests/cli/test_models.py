@@ -130,7 +130,8 @@ def test_metrics_of_ones_own(files, tmp_path):
     )  # fmt: skip
     assert done.code == 0, done.err
     assert 0 < done.json["questions"] <= 30
-    scored = inside("evaluate", "worst", files / "test.csv", "--trust-metric", "--json", cwd=tmp_path)
+    named = ("--metric", "my_metrics.py:worst")  # the copy alone does not find what it imports
+    scored = inside("evaluate", "worst", files / "test.csv", *named, "--json", cwd=tmp_path)
     right = before == test["y"]
     assert scored.json["before"] == pytest.approx(right.groupby(test["region"]).mean().min())
     broken = fit_inside(

@@ -202,7 +202,13 @@ def test_labels_beside_the_columns_of_the_files(rows, address, tmp_path):
     (out / "notes.txt").write_text("mine")
     refused = inside(*how, "--force")
     assert refused.code == 2
-    assert "nothing in it was touched" in refused.error
+    assert "notes.txt; nothing in it was touched" in refused.error.replace("'", "")
+    (out / "notes.txt").unlink()
+    test.to_parquet(out / "part-000009.parquet")  # rows of somebody, under a name of ours
+    refused = inside(*how, "--force")
+    assert refused.code == 2
+    assert "part-000009.parquet" in refused.error
+    pd.testing.assert_frame_equal(pd.read_parquet(out / "part-000009.parquet"), test)
     assert [file.name for file in tmp_path.iterdir()] == ["labels"]  # no draft is left
 
 

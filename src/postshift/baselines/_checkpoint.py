@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.archive import read_archive, write_archive
+from postshift.core.archive import contradicting, read_archive, write_archive
 from postshift.exceptions import ArchiveError, SettingError
 
 KIND = "network checkpoint"
@@ -47,13 +47,14 @@ class Checkpoint:
         if not self._path.exists():
             return None
         header, arrays = read_archive(self._path, kind=KIND)
-        different = self._differences(header["identity"])
+        with contradicting(self._path):
+            different, losses = self._differences(header["identity"]), [float(loss) for loss in header["losses"]]
         if different:
             raise ArchiveError(
                 f"{self._path} belongs to another fit, of other {', '.join(different)}: give another folder, or delete "
                 "the file to begin anew"
             )
-        return header["losses"], arrays
+        return losses, arrays
 
     def _differences(self, found: Mapping[str, Any]) -> list[str]:
         """Name what differs, with both values where they are short."""

@@ -22,8 +22,8 @@ def check_ours(folder: Path, ours: Ours) -> None:
     """Refuse a folder with files of others, which are named: nothing of it may be removed."""
     if others := sorted(each.name for each in folder.iterdir() if not ours(each)):
         raise UsageError(
-            f"{folder} holds what postshift did not write: {listed(others)}; nothing was removed: move it elsewhere "
-            "and run the same command again, or name another folder"
+            f"{folder} holds what postshift did not write: {listed(others)}; nothing in it was touched: move that "
+            "elsewhere and run the same command again, or name another folder"
         )
 
 

@@ -58,13 +58,13 @@ class Layout:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the layout that :meth:`to_json` wrote; a ValueError says what it would not have written."""
+        """Return the layout that :meth:`to_json` wrote; a TypeError or ValueError says what it would not write."""
         plain = dict(content)
         if unknown := set(plain) - {each.name for each in fields(cls)}:
             raise ValueError(f"the layout has a part {min(unknown)!r} that this version does not know")
         for name in ("class_names", "class_values"):
             if not isinstance(plain.get(name), list):
-                raise ValueError(f"{name!r} of the layout must be a list")
+                raise TypeError(f"{name!r} of the layout must be a list")
             plain[name] = tuple(plain[name])
         layout = cls(**plain)
         layout._check()
@@ -76,7 +76,9 @@ class Layout:
         if not all(isinstance(each, str | None) for each in columns) or not isinstance(self.normalise, bool):
             raise ValueError("the columns of the layout must be texts")
         names, values = self.class_names, self.class_values
-        if not all(isinstance(name, str) for name in names) or not all(isinstance(v, str | int | float) for v in values):
+        if not all(isinstance(name, str) for name in names) or not all(
+            isinstance(v, str | int | float) for v in values
+        ):
             raise ValueError("the classes of the layout must be texts or numbers")
         if len(names) < 2 or len(names) != len({*names}) or len(names) != len(values):
             raise ValueError(f"the layout must name two classes or more, each once, and has {listed(names)}")

@@ -31,10 +31,11 @@ class LoadedRun:
     def open(cls, path: Path, *, trust_model: bool) -> LoadedRun:
         """Read a finished run; a joblib model is read only where it is trusted."""
         run = open_run(path)
-        copy = run.model()
+        copy, rule = run.model(), RuleFile.load(run.file(RULE))
+        rule.check_classes(run.header.layout.classes.array)
         return cls(
             run=run,
-            rule=RuleFile.load(run.file(RULE), run.header.layout.classes),
+            rule=rule,
             layout=run.header.layout,
             model=None if copy is None else read_model(copy, trust=trust_model),
         )

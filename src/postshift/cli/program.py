@@ -48,13 +48,10 @@ class Answers:
             os.truncate(path, len(whole))
         for number, line in enumerate(whole.splitlines()):
             try:
-                found = json.loads(line)
-                value = float(found["value"])
-                if not math.isfinite(value):
-                    raise ValueError(f"{value} is not finite")
-                self._known[str(found["predictions"])] = value
+                predictions, value = _answer_in(line)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FileError(f"line {number + 1} of {path} is no answer: begin anew with --force") from error
+            self._known[predictions] = value
 
     def __len__(self) -> int:
         """Return the number of answers."""
@@ -132,6 +129,15 @@ class Program:
         if process.returncode:
             raise WorkError(f"the metric program {name!r} {_how_it_ended(process.returncode)}: {_last_line(err)}")
         return number_in(out.decode(errors="replace"), name)
+
+
+def _answer_in(line: bytes) -> tuple[str, float]:
+    """Return the digest of the predictions and the answer on a line."""
+    found = json.loads(line)
+    value = float(found["value"])
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    return str(found["predictions"]), value
 
 
 def split_command(command: str) -> list[str]:

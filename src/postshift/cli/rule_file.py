@@ -15,9 +15,9 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli._skops import import_skops
-from postshift.cli.columns import Classes, listed, pick
+from postshift.cli.columns import listed, pick
 from postshift.cli.errors import UsageError, first_line
-from postshift.cli.run_files import RULE, as_written
+from postshift.cli.run_files import RULE, as_written, damaged
 from postshift.cli.tables import FileTable
 from postshift.core.archive import write_atomically
 
@@ -80,8 +80,8 @@ class RuleFile:
         write_atomically(path, lambda stream: stream.write(content))
 
     @staticmethod
-    def load(path: Path, classes: Classes) -> RuleFile:
-        """Read what :meth:`save` wrote for these classes; no code of the file runs."""
+    def load(path: Path) -> RuleFile:
+        """Read what :meth:`save` wrote; no code of the file runs."""
         from postshift.estimators import PostShifter
         from postshift.persistence import load
 
@@ -92,10 +92,17 @@ class RuleFile:
                 str(name): FittedBasis(basis=each["basis"], columns=tuple(map(str, each["columns"])))
                 for name, each in found["bases"].items()
             }
-            shifter = found["shifter"]
-            if not isinstance(shifter, PostShifter) or not np.array_equal(shifter.classes_, classes.array):
-                raise ValueError(f"it has no rule for the classes {listed(classes.names)}")
-        return RuleFile(shifter=shifter, bases=bases, path=path)
+            if not isinstance(found["shifter"], PostShifter):
+                raise damaged(path, "it holds no rule")
+        return RuleFile(shifter=found["shifter"], bases=bases, path=path)
+
+    def check_classes(self, classes: Any) -> None:
+        """Refuse a rule of other classes than the run's."""
+        with as_written(self.path):
+            if not np.array_equal(self.shifter.classes_, classes):
+                raise damaged(
+                    self.path, f"its classes are {listed(self.shifter.classes_)}, those of the run {listed(classes)}"
+                )
 
 
 def same_bytes(content: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 
 from postshift.cli.errors import FileError, UsageError, one_line
 from postshift.cli.folders import Ours, check_ours
+from postshift.core.archive import CONTENT_ERRORS
 from postshift.exceptions import PostshiftError
 
 RUN, RULE, METRICS, HISTORY = "run.json", "rule.skops", "metrics.json", "history.csv"
@@ -55,7 +56,7 @@ def as_written(path: Path) -> Iterator[None]:
         yield
     except PostshiftError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except CONTENT_ERRORS as error:
         raise damaged(path, error) from error
 
 

@@ -121,7 +121,7 @@ def open_run(path: Path, *, finished: bool = True) -> Run:
         )
     try:
         run = Run(path=path, header=Header.of(content))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise damaged(file, str(error)) from error
     if finished and run.state != "finished":
         raise UsageError(

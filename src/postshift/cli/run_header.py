@@ -44,7 +44,7 @@ class Header:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """Return the header; a ValueError says what a fit would not have written."""
+        """Return the header; a TypeError or ValueError says what a fit would not have written."""
         state = _part(content, "state", str)
         if state not in get_args(State):
             raise ValueError(f"the state {state!r} is none of {', '.join(get_args(State))}")
@@ -58,9 +58,7 @@ class Header:
             settings=_part(content, "settings", dict),
             digests=digests,
             layout=Layout.from_json(_part(content, "layout", dict)),
-            metric=StoredMetric.of(
-                _part(content, "metric", dict), copy=copies.get(METRIC), digest=digests.get(METRIC)
-            ),
+            metric=StoredMetric.of(_part(content, "metric", dict), copy=copies.get(METRIC), digest=digests.get(METRIC)),
             copies=copies,
             program=program,
         )
@@ -71,7 +69,7 @@ def _part(content: Mapping[str, Any], name: str, kind: type) -> Any:
     if name not in content:
         raise ValueError(f"it lacks {name!r}")
     if not isinstance(content[name], kind):
-        raise ValueError(f"{name!r} must be {'an object' if kind is dict else 'a text'}")
+        raise TypeError(f"{name!r} must be {'an object' if kind is dict else 'a text'}")
     return content[name]
 
 

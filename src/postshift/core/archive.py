@@ -16,6 +16,8 @@ import numpy as np
 from postshift.exceptions import ArchiveError
 
 FORMAT = 1
+# What the content of a file may make our code raise, where nobody of ours wrote it.
+CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def write_archive(
@@ -42,6 +44,47 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_answers(
+    path: str | os.PathLike[str], *, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any], known: str
+) -> None:
+    """Write an archive of answers, refused where the file has answers that this one would lose.
+
+    The answers to the questions ``header["digests"]`` are the rows of the array ``known``. Of two processes that go on
+    with the same file, each would write over what the other one was told.
+    """
+    with locked(Path(path).parent, wait=True):
+        try:
+            before, stored = read_archive(path, kind=kind)
+            older = dict(zip(before["digests"], stored[known], strict=False))
+        except (FileNotFoundError, ArchiveError, KeyError, TypeError):  # nothing that could be read again
+            older = {}
+        newer = dict(zip(header["digests"], np.asarray(arrays[known]), strict=True))
+        lost = [key for key, answer in older.items() if key not in newer or not np.array_equal(newer[key], answer)]
+        if lost:
+            raise ArchiveError(
+                f"{path} has {len(lost)} answers that this run does not know: another process saved them, or it is the "
+                "file of another run. Load it and go on from there, or save to another file"
+            )
+        write_archive(path, kind=kind, header=header, arrays=arrays)
+
+
+def contradiction(path: str | os.PathLike[str], error: Exception) -> ArchiveError:
+    """Return the error of a file whose parts do not fit each other: its digest is right, and no run wrote it."""
+    return ArchiveError(
+        f"{path} was changed after it was written, and contradicts itself ({type(error).__name__}: {error}): begin "
+        "anew, or take an older copy of it"
+    )
+
+
+@contextlib.contextmanager
+def contradicting(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of whatever goes wrong with the content of a file that it contradicts itself."""
+    try:
+        yield
+    except CONTENT_ERRORS as error:
+        raise contradiction(path, error) from error
 
 
 @contextlib.contextmanager

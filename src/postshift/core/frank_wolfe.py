@@ -141,7 +141,7 @@ class FrankWolfe(Loop):
         fields, data, state = read_run(path, kind=kind)
         try:
             settings = Settings(**fields)
-        except TypeError as error:
+        except (TypeError, SettingError) as error:
             raise ArchiveError(f"{path} holds a run of another method: {error}") from error
         run = cls(train, val, kind=kind, metric=metric, settings=settings, start=start, halves=halves)
         run.take_up(state, data, path)

@@ -219,7 +219,7 @@ class InfluenceRegression(Loop):
         fields, data, state = read_run(path, kind=kind)
         try:
             settings = InfluenceSettings(**fields)
-        except TypeError as error:
+        except (TypeError, SettingError) as error:
             raise ArchiveError(f"{path} holds a run of another method: {error}") from error
         run = cls(train, val, kind=kind, metric=metric, settings=settings)
         run.take_up(state, data, path)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from postshift._validation import FloatArray
+from postshift.core.archive import CONTENT_ERRORS, contradicting, contradiction
 from postshift.core.elicitation import Elicitation
 from postshift.core.looking import Inquiry, Standing
 from postshift.core.mixture import Mixture
@@ -26,7 +27,7 @@ from postshift.core.runfile import write_run
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
 from postshift.core.weighting import Weighting
-from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, UnknownQuestionError
+from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, PostshiftError, UnknownQuestionError
 
 
 class VertexFinder(Protocol):
@@ -82,6 +83,7 @@ class Loop:
         self._looked: tuple[int, list[str]] | None = None
         self._on_val: tuple[int, FloatArray] | None = None
         self._state: State | None = None
+        self._file: str | os.PathLike[str] | None = None  # that the state was read from
 
     @property
     def max_questions(self) -> int:
@@ -149,6 +151,17 @@ class Loop:
     # -- the loop ---------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
+        """Step on; what a state from a file makes fail, and our own checks do not name, is said of the file."""
+        try:
+            self._step_on()
+        except PostshiftError:
+            raise
+        except CONTENT_ERRORS as error:
+            if self._file is None:
+                raise
+            raise contradiction(self._file, error) from error
+
+    def _step_on(self) -> None:
         """Step as long as every question of the current look is answered."""
         while self.state.status == "running":
             digests = self._look()
@@ -268,7 +281,10 @@ class Loop:
     # -- saving -----------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to one npz file (no pickle); a write that fails leaves an older file as it was."""
+        """Write the run to one npz file (no pickle); a write that fails leaves an older file as it was.
+
+        A file with answers that this run does not know is refused: another process has saved them.
+        """
         write_run(path, settings=self.settings, data=self._data_digest, state=self.state)
 
     def take_up(self, state: State, data: str, path: str | os.PathLike[str]) -> None:
@@ -278,7 +294,13 @@ class Loop:
                 f"{path} was begun with other data, another method, kind of question, metric or start: load it with "
                 "those it was begun with"
             )
-        self._state = state
+        shapes = [(sums.pair.shape, sums.single.shape) for sums in (state.sums, self._start_sums)]
+        with contradicting(path):
+            if shapes[0] != shapes[1] or state.iteration > self.n_iter:
+                raise ValueError(f"sums of shapes {shapes[0]} in iteration {state.iteration} of {self.n_iter}")
+            for alpha in state.vertices:
+                self._plugin(alpha)
+        self._state, self._file = state, path
 
     @cached_property
     def _start_sums(self) -> ClassifierSums:

@@ -9,15 +9,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray
-from postshift.core.archive import read_archive, write_archive
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift.core.archive import contradicting, read_archive, write_answers
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
 from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind
 from postshift.core.records import Iteration, RunSettings, State, Status
 from postshift.core.sample import Sample
-from postshift.exceptions import ArchiveError
 
 
 def write_run(path: str | os.PathLike[str], *, settings: RunSettings, data: str, state: State) -> None:
@@ -40,31 +39,44 @@ def write_run(path: str | os.PathLike[str], *, settings: RunSettings, data: str,
         "digests": digests,
         "trace": [asdict(line) for line in state.trace],
     }
-    write_archive(path, kind="run", header=header, arrays=arrays)
+    write_answers(path, kind="run", header=header, arrays=arrays, known="known")
 
 
 def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[dict[str, Any], str, State]:
     """Return the settings as a dict, digest of the data and state of a file written by :func:`write_run`."""
     header, arrays = read_archive(path, kind="run")
-    try:
-        answers = arrays["known"] if kind == "confusion" else [float(value) for value in arrays["known"].ravel()]
-        state = State(
-            iteration=header["iteration"],
-            vertices=tuple(arrays["vertices"]),
-            steps=tuple(header["steps"]),
-            sums=ClassifierSums(pair=arrays["sums_pair"], single=arrays["sums_single"]),
-            view=arrays.get("view"),
-            known=dict(zip(header["digests"], list(answers), strict=kind == "confusion")),
-            trace=tuple(Iteration(**line) for line in header["trace"]),
-            status=header["status"],
-        )
-        consistent = state.status in get_args(Status) and len(state.steps) == len(state.vertices) == state.iteration
-        settings, data = header["settings"], header["data"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArchiveError(f"{path} lacks a part of a run: {error}") from error
-    if not consistent:
-        raise ArchiveError(f"{path} contradicts itself: iteration {state.iteration}, {len(state.vertices)} plug-ins")
+    with contradicting(path):
+        state = _state(header, arrays, kind)
+        settings, data = dict(header["settings"]), str(header["data"])
     return settings, data, state
+
+
+def _state(header: dict[str, Any], arrays: dict[str, Any], kind: Kind) -> State:
+    """Return the state in a file; a ValueError says what a run would not have written."""
+    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("an array holds something else than finite numbers")
+    answers = arrays["known"] if kind == "confusion" else [float(value) for value in arrays["known"].ravel()]
+    state = State(
+        iteration=check_count(header["iteration"], name="iteration", low=0),
+        vertices=tuple(arrays["vertices"]),
+        steps=tuple(check_in_range(step, name="step", low=0, high=1) for step in header["steps"]),
+        sums=ClassifierSums(pair=arrays["sums_pair"], single=arrays["sums_single"]),
+        view=arrays.get("view"),
+        known=dict(zip(header["digests"], list(answers), strict=kind == "confusion")),
+        trace=tuple(Iteration(**line) for line in header["trace"]),
+        status=header["status"],
+    )
+    n_seen = state.iteration + (state.status != "running")
+    if state.status not in get_args(Status) or (state.view is None) != (n_seen == 0):
+        raise ValueError(f"status {state.status!r} in iteration {state.iteration}")
+    if len(state.steps) != state.iteration or len(state.vertices) != state.iteration or len(state.trace) != n_seen:
+        raise ValueError(
+            f"iteration {state.iteration}, {len(state.vertices)} plug-ins, {len(state.steps)} steps, a trace of "
+            f"{len(state.trace)} lines"
+        )
+    if not all(isinstance(line.value, float) and isinstance(line.n_questions, int) for line in state.trace):
+        raise ValueError("the trace must hold numbers")
+    return state
 
 
 def data_digest(

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from postshift._validation import check_count
-from postshift.core.archive import read_archive, write_archive
+from postshift.core.archive import contradicting, read_archive, write_answers
 from postshift.core.loop import Loop
 from postshift.core.questions import Question, check_number
 from postshift.core.records import FitResult
@@ -99,23 +99,31 @@ class Interview(Generic[T]):
         return self._result[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the answers so far to one npz file, without pickle."""
-        write_archive(
+        """Write the answers so far to one npz file, without pickle.
+
+        A file with answers that this interview does not know is refused: another process has saved them.
+        """
+        write_answers(
             path,
             kind="interview",
             header={"digests": list(self._known), "about": self._about},
             arrays={"answers": np.array(list(self._known.values()))},
+            known="answers",
         )
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Take over the answers of a saved interview: the fit asks only what they do not tell."""
         header, arrays = read_archive(path, kind="interview")
-        if header["about"] != self._about:
+        if header.get("about") != self._about:
             raise ArchiveError(
-                f"{path} is about {header['about']!r}, this interview about {self._about!r}: take it up with the data, "
-                "the rule and the metric it was begun with"
+                f"{path} is about {header.get('about')!r}, this interview about {self._about!r}: take it up with the "
+                "data, the rule and the metric it was begun with"
             )
-        self._known = dict(zip(header["digests"], (float(value) for value in arrays["answers"]), strict=True))
+        with contradicting(path):
+            answers = arrays["answers"]
+            if answers.dtype.kind != "f" or answers.ndim != 1 or not np.isfinite(answers).all():
+                raise ValueError("the answers are no finite numbers")
+            self._known = dict(zip(header["digests"], answers.tolist(), strict=True))
         self._rewind()
 
     def _rewind(self) -> None:

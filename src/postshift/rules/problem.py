@@ -281,12 +281,20 @@ class Problem:
         return replace(self, train=train, val=self.val.through(posterior))
 
     def digest(self) -> str:
-        """Return a digest of the data, by which a saved interview knows its own."""
-        digest = hashlib.blake2b(f"{self.kind}".encode(), digest_size=16)
-        for table in (self.train, self.val):
-            arrays = [] if table is None else [table.eta, *table.bases.values()]
-            for array in arrays:
-                digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        """Return a digest of all that the answers depend on, by which a saved interview knows its own."""
+        about = f"{self.kind}/{float(self.scale)!r}/{bool(self.takes_subsets)}/{self.n_total}"
+        digest = hashlib.blake2b(about.encode(), digest_size=16)
+        parts: dict[str, Any] = {"categories": self.categories, "rows": self.rows}
+        for side, table in (("train", self.train), ("val", self.val)):
+            if table is not None:
+                own = {"eta": table.eta, "labels": table.labels, "weights": table.weights}
+                parts |= {f"{side}/{name}": array for name, array in own.items()}
+                parts |= {f"{side}/basis {name}": phi for name, phi in table.bases.items()}
+                parts[f"{side}/rows"] = np.array(table.n_total)
+        for name, array in parts.items():
+            if array is not None:
+                kind = f"{name!r}/{array.dtype.str}/{array.shape}"
+                digest.update(kind.encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     @cached_property
