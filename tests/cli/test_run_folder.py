@@ -458,21 +458,26 @@ def changed_fact(run, **changes):
     (run / "facts.json").write_text(json.dumps({**facts, **changes}))
 
 
+@pytest.fixture(scope="module")
+def _plain(files, tmp_path_factory):
+    run = tmp_path_factory.mktemp("plain") / "run"
+    how = ["fit", "--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--method", "base"]
+    assert inside(*how, "--out", run).code == 0
+    return how, run
+
+
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, made, files, tmp_path):
-    run, _ = made
+def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, _plain, files, tmp_path):
+    how, made = _plain
+    run = shutil.copytree(made, tmp_path / "run")
     damage(run)
-    again = [
-        "fit", "--train", files / "train.csv", "--val", files / "val.csv", "--label", "y", "--metric", "g_mean",
-        "--basis", "col:region,tree:3", "--method", "influence [region]", "--out", run,
-    ]  # fmt: skip
     seen = []
     for command in (
         ["predict", run, files / "test.csv", "-o", tmp_path / "o.csv"],
         ["evaluate", run, files / "test.csv"],
         ["report", run, "-o", tmp_path / "report.html"],
-        [*again, "--resume"],
-        again,
+        [*how, "--out", run, "--resume"],
+        [*how, "--out", run],
     ):
         done = inside(*command)
         assert done.code in (0, 2, 3), (command, done.err)
@@ -480,9 +485,9 @@ def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, made
             seen.append(done.error)
             assert "unexpected" not in done.error, command
     assert any("--force" in text for text in seen)
-    replaced = inside(*again, "--force")
+    replaced = inside(*how, "--out", run, "--force")
     assert replaced.code == 0, replaced.err
-    assert inside("evaluate", run, files / "test.csv").code == 0
+    assert inside("predict", run, files / "test.csv", "-o", tmp_path / "o.csv").code == 0
 
 
 def test_a_run_cut_off_before_it_says_what_it_is_is_replaced(made, how):

@@ -63,7 +63,7 @@ def as_written(path: Path) -> Iterator[None]:
 def fit_again(folder: Path) -> str:
     """Say how to make a run anew: in its place, where that may be replaced."""
     try:
-        check_replaceable(folder)
+        check_replaceable(folder.resolve())
     except UsageError:
         return "fit again, into another folder"
     return "fit again with --force"
@@ -76,9 +76,10 @@ def is_run(folder: Path) -> bool:
     that was killed at once leaves nothing but drafts.
     """
     names = {each.name for each in folder.iterdir()}
-    header = folder / RUN
-    if is_own_file(header) and _BEGINNING.match(header.read_bytes()[:200].decode(errors="replace")):
-        return True
+    if is_own_file(folder / RUN):
+        with (folder / RUN).open(encoding="utf-8", errors="replace") as stream:
+            if _BEGINNING.match(stream.read(200)):
+                return True
     drafts = [name for name in names if (found := _DRAFT.fullmatch(name)) and _may_be_ours(found["name"])]
     return any(trace <= names for trace in _TRACES) or (bool(drafts) and len(drafts) == len(names))
 
