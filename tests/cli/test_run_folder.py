@@ -112,7 +112,7 @@ def test_a_metric_that_calls_itself_a_name_runs_no_code(where, made, files, host
 
 
 KINDS = ("name", "cost", "file", "program", "other", None, ["file"])
-TEXTS = ("x.py:f", "cost:x.py:f", "{outside}:f", "f1_macro")
+TEXTS = ("x.py:f", "f1[x.py:f]", "cost:x.py:f", "{outside}:f", "f1_macro")
 COPIES = (None, "metric.py", "../x.py", "{outside}", "sub/../metric.py", ["metric.py"])
 
 
@@ -459,7 +459,7 @@ def changed_fact(run, **changes):
 
 
 @pytest.fixture(scope="module")
-def _plain(files, tmp_path_factory):
+def whole_run(files, tmp_path_factory):
     run = tmp_path_factory.mktemp("plain") / "run"
     how = ["fit", "--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--method", "base"]
     assert inside(*how, "--out", run).code == 0
@@ -467,8 +467,8 @@ def _plain(files, tmp_path_factory):
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, _plain, files, tmp_path):
-    how, made = _plain
+def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, whole_run, files, tmp_path):
+    how, made = whole_run
     run = shutil.copytree(made, tmp_path / "run")
     damage(run)
     seen = []
