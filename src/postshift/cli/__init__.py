@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 __all__ = ["main"]
@@ -12,6 +13,7 @@ _STOPPED = 130
 
 def main() -> None:
     """Run the command line with the arguments of the process, and end it with the exit code."""
+    _write_every_letter()
     try:
         from postshift.cli.app import run
     except ModuleNotFoundError as error:
@@ -22,3 +24,10 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(_STOPPED) from None
     raise SystemExit(run(sys.argv[1:]))
+
+
+def _write_every_letter() -> None:
+    """Let letters that the terminal does not have be written as Python writes them, and not end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,7 +10,7 @@ import typer
 
 import postshift
 from postshift.cli.commands import bases, demo, doctor, evaluate, fit, metrics, predict, report
-from postshift.cli.console import show_error
+from postshift.cli.console import show_error, show_traceback
 from postshift.cli.errors import EXIT_CODES, FINE, STOPPED, USAGE, StoppedError, TerminatedError, explained, one_line
 from postshift.cli.state import State
 
@@ -62,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         return stop.code if isinstance(stop, StoppedError) else STOPPED
     except Exception as error:  # noqa: BLE001 -- every error ends here, and becomes one line
         if state.debug:
-            traceback.print_exc(file=sys.stderr)
+            show_traceback()
         code, text = _of_typer(error) or explained(error)
         if text:
             show_error(text)

@@ -1,10 +1,16 @@
-"""What is shown: results on stdout, progress, warnings and errors on stderr, and one JSON object where asked for."""
+"""What is shown: results on stdout, progress, warnings and errors on stderr, and one JSON object where asked for.
+
+Names of classes, columns, groups and files, and the messages of programs, are somebody else's: whatever is shown passes
+:func:`~postshift.cli.errors.printable`, so that no control character of theirs reaches the terminal.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +21,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from postshift.cli.errors import one_line
+from postshift.cli.errors import one_line, printable
 
 _LINES = 10  # progress lines of a stage where there is no terminal
 _WIDE = 400
@@ -39,7 +45,7 @@ class Console:
     def say(self, text: str = "") -> None:
         """Write a line for people to stdout."""
         if not self.quiet and not self.as_json:
-            _out().print(text)
+            _out().print(printable(text))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
         """Write a table for people to stdout; the last ``numbers`` columns are aligned to the right."""
@@ -48,20 +54,20 @@ class Console:
         found = Table(box=None, pad_edge=False, header_style="bold")
         for place, name in enumerate(header):
             right = place >= len(header) - numbers
-            found.add_column(name, justify="right" if right else "left", overflow="fold")
+            found.add_column(printable(name), justify="right" if right else "left", overflow="fold")
         for row in rows:
-            found.add_row(*row)
+            found.add_row(*map(printable, row))
         _out().print(found)
 
     def result(self, content: Mapping[str, Any]) -> None:
         """Write the one JSON object, where that was asked for."""
         if self.as_json:
-            sys.stdout.write(as_json(content) + "\n")
+            sys.stdout.write(as_json(content, only_ascii=not _takes_unicode(sys.stdout)) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr, unless quiet."""
         if not self.quiet:
-            _err().print(text)
+            _err().print(printable(text))
 
     @contextmanager
     def warnings_shown(self) -> Iterator[None]:
@@ -165,7 +171,7 @@ class _Bar:
 
     def step(self, name: str) -> None:
         """Name the step that begins; those before it are done."""
-        self._bar.update(self._task, completed=self._n_done, description=f"{self._what}: {name[:40]}")
+        self._bar.update(self._task, completed=self._n_done, description=f"{self._what}: {printable(name[:40])}")
         self._n_done += 1
 
     def done(self) -> None:
@@ -173,20 +179,37 @@ class _Bar:
         self._bar.update(self._task, total=max(self._n_done, 1), completed=max(self._n_done, 1))
 
 
-def as_json(content: Any, *, indent: int | None = 2) -> str:
-    """Return JSON text; numbers that JSON has no word for become null.
+def as_json(content: Any, *, indent: int | None = 2, only_ascii: bool = False) -> str:
+    """Return JSON text; numbers that JSON has no word for become null, and what is not printable is escaped.
 
     Examples
     --------
     >>> as_json({"a": float("nan"), "b": (1, 2)}, indent=None)
     '{"a": null, "b": [1, 2]}'
     """
-    return json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain(content), indent=indent, ensure_ascii=only_ascii, allow_nan=False)
+    return "\n".join(_escaped(line) for line in text.split("\n"))  # ends of lines are ours: in names they are escaped
 
 
 def show_error(text: str) -> None:
     """Write ``error: ...`` to stderr, on one line whatever the width of the terminal."""
-    sys.stderr.write(f"error: {text}\n")
+    sys.stderr.write(f"error: {printable(text)}\n")
+
+
+def show_traceback() -> None:
+    """Write the traceback of the error that is being handled to stderr."""
+    for line in traceback.format_exc().splitlines():
+        sys.stderr.write(f"{printable(line)}\n")
+
+
+def _escaped(line: str) -> str:
+    """Return a line of JSON with the characters escaped that are not printable."""
+    return line if line.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+
+
+def _takes_unicode(stream: Any) -> bool:
+    """Return whether every letter can be written to a stream."""
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
 
 
 def _plain(value: Any) -> Any:

@@ -113,6 +113,17 @@ def one_line(text: object) -> str:
     return re.sub(r"\s+", " ", str(text)).strip()
 
 
+def printable(text: str) -> str:
+    r"""Return a text with every character that is not printable as Python writes it: ends of lines and escapes too.
+
+    Examples
+    --------
+    >>> print(printable("ant" + chr(27) + "[31m" + chr(10) + "ä"))
+    ant\x1b[31m\nä
+    """
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def first_line(error: object) -> str:
     """Return the first line of somebody else's message, without its full stop: the rest is often advice to programmers.
 

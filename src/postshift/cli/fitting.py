@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from postshift.cli.columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.console import Console
-from postshift.cli.errors import StoppedError, UsageError, WorkError
+from postshift.cli.errors import StoppedError, UsageError, WorkError, printable
 from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.metric_option import MetricOption, read_metric, with_pos_label
 from postshift.cli.model_file import model_classes, read_model
@@ -408,12 +408,12 @@ def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
         pairs.append(("weights", f"column {given.layout.weight}"))
     if given.layout.groups is not None:
         pairs.append(("groups", f"column {given.layout.groups}"))
-    return pairs
+    return [(name, printable(text)) for name, text in pairs]
 
 
 def _how_to_use(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
     """Return the commands for what comes next."""
-    run, suffix = shlex.quote(str(request.out)), given.val.table.path.suffix or SUFFIX
+    run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or SUFFIX
     trust = " --trust-model" if request.model is not None and request.model.suffix == ".joblib" else ""
     scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
     if request.scheduler is not None:

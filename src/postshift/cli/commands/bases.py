@@ -19,5 +19,6 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     console = console_of(quiet=quiet, as_json=json)
     named = basis_catalogue()
     console.table(("basis", "what it is"), list(named.items()))
-    console.say(f"\n{_OWN}")
+    console.say()
+    console.say(_OWN)
     console.result({"bases": named, "own": _OWN})

@@ -48,7 +48,8 @@ def command(
         scored = _scored(loaded, paths["test"])
     _show(found, scored, console)
     command_line = f"postshift fit --train {paths['train']} --val {paths['val']} --label digit --metric accuracy"
-    console.say(f"\nThe same by hand: {command_line} --out RUN")
+    console.say()
+    console.say(f"The same by hand: {command_line} --out RUN")
     console.say(f"report: {found['report']}")
     console.result({"fit": found, "test": scored, "report": found["report"]})
 
@@ -129,7 +130,8 @@ def _show(found: dict[str, Any], scored: dict[str, Any], console: Console) -> No
     rows.append(("their weighted average (the result)", f"{found['after']:.3f}", ""))
     console.table(("rule", f"{found['metric']}, held out", "weight"), rows, numbers=2)
     low, high = scored["intervals"]["gain"]
+    console.say()
     console.say(
-        f"\non {scored['rows']} test rows: {scored['before']:.3f} -> {scored['after']:.3f}, gain {scored['gain']:+.3f} "
+        f"on {scored['rows']} test rows: {scored['before']:.3f} -> {scored['after']:.3f}, gain {scored['gain']:+.3f} "
         f"({low:+.3f} to {high:+.3f})"
     )

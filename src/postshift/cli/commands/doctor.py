@@ -36,11 +36,13 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     }
     broken = [each for each in packages if each["extra"] is None and each["problem"]]
     found["ok"] = not broken
-    console.say(f"postshift {found['postshift']}, Python {found['python']}, {found['platform']}\n")
+    console.say(f"postshift {found['postshift']}, Python {found['python']}, {found['platform']}")
+    console.say()
     rows = [(each["extra"] or "required", each["name"], each["version"] or "-", each["problem"]) for each in packages]
     console.table(("extra", "package", "version", "remedy"), rows)
     loops = "on" if found["numba"] else "off: pip install 'postshift[fast]'"
-    console.say(f"\ncompiled loops (numba): {loops}")
+    console.say()
+    console.say(f"compiled loops (numba): {loops}")
     console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder of data sets'}")
     console.say("everything that is required is there" if found["ok"] else "something that is required is broken")
     console.result(found)
