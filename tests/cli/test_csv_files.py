@@ -78,10 +78,10 @@ def test_an_empty_last_field_is_no_value(of, labels, lines, right):
 @pytest.mark.parametrize(("of", "number"), [("rows", 2), ("one", 8)])
 def test_more_values_than_names_are_refused_with_their_line(of, number, labels, lines):
     done, found = labels(with_ends(lines, ",7", of=of))
-    refused(done, f"line {number} of", "has 9 values", "the header has 8 names")
+    refused(done, f"line {number} has 9 values", "the header has 8 names")
     assert found is None
     done, _ = labels(with_ends(lines, ",,7", of=of))
-    refused(done, f"line {number} of", "has 10 values", "the header has 8 names")
+    refused(done, f"line {number} has 10 values", "the header has 8 names")
 
 
 def test_lines_count_where_a_cell_has_several(labels, lines):
@@ -91,13 +91,13 @@ def test_lines_count_where_a_cell_has_several(labels, lines):
     assert len(found) == 200
     several[3] += ",7"
     done, _ = labels(joined(several))
-    refused(done, "line 6 of", "has 10 values", "the header has 9 names")
+    refused(done, "line 6 has 10 values", "the header has 9 names")
 
 
 def test_names_of_rows_without_a_name_of_their_own(labels, lines):
     """R's write.table leaves the first column without a name: each row has a value more than there are names."""
     done, _ = labels(joined([lines[0], *(f"r{place},{line}" for place, line in enumerate(lines[1:]))]))
-    refused(done, "line 2 of", "has 9 values", "the header has 8 names")
+    refused(done, "line 2 has 9 values", "the header has 8 names")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -141,8 +141,8 @@ def test_a_name_that_stands_twice(labels, lines):
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        ("", ["is empty"]),
-        ("\n\n", ["is empty"]),
+        ("", ["it is empty"]),
+        ("\n\n", ["it is empty"]),
         ("y,p_ant,p_bee,p_cat\n", ["no rows"]),
         ("y,p_ant,p_bee,p_cat\nant,0.1,0.2,0.7\n\xe4,0.1".encode("latin-1"), ["not UTF-8", "line 3"]),
         ('y,p_ant,p_bee,p_cat\n"ant,0.1,0.2,0.7\n', ["quotation mark", "line 2"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from numbers import Integral, Real
@@ -18,6 +18,8 @@ from postshift.cli.tables import FileTable
 
 _WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
 _SHOWN = 12
+_WIDTH = 40  # characters of a value that is shown
+_MISSING = ("na", "n/a", "nan", "none", "null")  # texts in a CSV file that mean an empty cell, among others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Classes:
         if (places < 0).any():
             raise UsageError(
                 f"{table.path} has {int((places < 0).sum())} rows without a label in column {column!r}, the first is "
-                f"{table.row(places < 0)} (an empty cell, or a text such as NA that means one): drop these rows"
+                f"{table.row(places < 0)} (an empty cell, or a text such as NA that means one): {self._unlabelled()}"
             )
         known = {name: place for place, name in enumerate(self.names)}
         found = np.array([known.get(canonical(value), -1) for value in distinct], dtype=np.intp)
@@ -57,6 +59,11 @@ class Classes:
         if (codes < 0).any():
             self._refuse(table, column, codes, series)
         return codes
+
+    def _unlabelled(self) -> str:
+        """Say what to do about rows without a label, which may be those of a class called NA."""
+        called = next((name for name in self.names if name.lower() in _MISSING), None)
+        return f"a class is called {called!r}: give it another name" if called else "drop these rows"
 
     def _refuse(self, table: FileTable, column: str, codes: IntArray, series: Any) -> None:
         """Name the first label that is none of the classes, with its number of rows."""
@@ -159,14 +166,20 @@ def pick(table: FileTable, name: str, *, option: str) -> Any:
     """Return a column by its name; where there is none, the nearest name is offered."""
     if name not in table.frame.columns:
         raise UsageError(f"{unknown(name, table.frame.columns, what='column')} ({option}, {table.path})")
-    return table.frame[name]
+    found = table.frame[name]
+    first = found.first_valid_index() if found.dtype.kind == "O" else None
+    if first is not None and not isinstance(found[first], Hashable):
+        raise UsageError(
+            f"column {name!r} of {table.path} holds lists or records ({option}): give a column with one value a row"
+        )
+    return found
 
 
 def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArray:
     """Return columns as finite numbers (n, k)."""
     for name in columns:
         if table.frame[name].dtype.kind not in "biuf":
-            raise UsageError(f"column {name!r} of {table.path} holds {what} and must hold numbers: look at its rows")
+            raise UsageError(_no_numbers(table, name, what=what))
     found = table.frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan)
     bad = ~np.isfinite(found).all(axis=1)
     if bad.any():
@@ -175,6 +188,21 @@ def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArra
             f"{table.row(bad)}: drop or repair these rows"
         )
     return np.asarray(found)
+
+
+def _no_numbers(table: FileTable, name: str, *, what: str) -> str:
+    """Name the first value of a column that is no number."""
+    import pandas as pd
+
+    column = table.frame[name]
+    bad = (pd.to_numeric(column.astype(str), errors="coerce").isna() & column.notna()).to_numpy()
+    if not bad.any():  # numbers that are kept as text, or as decimals
+        return f"column {name!r} of {table.path} holds {what} as {column.dtype}: write them as numbers"
+    shown = str(column.iloc[int(np.argmax(bad))])[:_WIDTH]
+    return (
+        f"column {name!r} of {table.path} holds {what} and must hold numbers, with a point for decimals; "
+        f"{table.row(bad)} has {shown!r}: repair it"
+    )
 
 
 def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> FloatArray:

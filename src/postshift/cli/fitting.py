@@ -185,7 +185,7 @@ def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model:
     special = [name for name in (label, weight, groups) if name]
     tables = [table for table in (val, train) if table is not None and label in table.frame.columns]
     names = _class_names(request, tables, val, model=model, proba=proba, label=label, special=special)
-    classes = classes_of(names, tables[0].frame[label] if tables else None)
+    classes = classes_of(names, pick(tables[0], str(label), option="--label") if tables else None)
     return Layout(
         class_names=classes.names,
         class_values=classes.values,

@@ -216,7 +216,7 @@ def _by_class(eta: FloatArray, model: Any, layout: Layout) -> FloatArray:
 
 def _groups(table: FileTable, name: str) -> Any:
     """Return the groups of the rows, texts or numbers, none missing."""
-    series = table.frame[name]
+    series = pick(table, name, option="--groups")
     missing = series.isna().to_numpy()
     if missing.any():
         raise UsageError(

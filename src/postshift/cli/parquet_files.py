@@ -11,6 +11,7 @@ import numpy as np
 
 from postshift.cli.columns import listed
 from postshift.cli.errors import FileError, UsageError, one_line
+from postshift.cli.separated import TableError, check_names
 from postshift.cli.tables import FileTable, Segment, check_file, digest_of, read_bytes, read_table
 from postshift.engines.dask_parts import together
 from postshift.engines.tables import found_files
@@ -127,6 +128,7 @@ def parquet_files(path: Path) -> ParquetFiles:
         except (OSError, ValueError) as error:
             raise FileError(f"{file} cannot be read as {SUFFIX}: {one_line(error)}: is the file whole?") from error
         first = schema if first is None else first
+        _check_names(file, schema.names)
         _check_alike(files[0], first, file, schema)
         sizes.append(tuple(known.row_group(place).num_rows for place in range(known.num_row_groups)))
     found = ParquetFiles(path=path, files=tuple(files), columns=_columns(first), sizes=tuple(sizes))
@@ -176,6 +178,14 @@ def _check_suffix(path: Path, file: Path) -> None:
             f"{path} {what} a {SUFFIX} file: several files as one table, and rows for --scheduler, are read from "
             "Parquet: convert it, or name one file without --scheduler"
         )
+
+
+def _check_names(file: Path, names: Sequence[str]) -> None:
+    """Refuse a file with two columns of the same name."""
+    try:
+        check_names(names)
+    except TableError as error:
+        raise UsageError(f"{file}: {error}") from error
 
 
 def _columns(schema: Any) -> tuple[str, ...]:

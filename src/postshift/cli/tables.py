@@ -17,6 +17,7 @@ import numpy as np
 
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, one_line
+from postshift.cli.separated import TableError, check_names, read_separated
 from postshift.core.archive import write_atomically
 
 # What the arrays of an npz archive are called, and the option that a user would otherwise name their column with.
@@ -94,15 +95,18 @@ def read_table(path: str | os.PathLike[str]) -> FileTable:
     content = read_bytes(file)
     try:
         frame, usual = read(content)
+        frame.columns = [str(name) for name in frame.columns]
+        check_names(frame.columns)
     except ModuleNotFoundError:
         raise
+    except TableError as error:
+        raise UsageError(f"{file}: {error}") from error
     except Exception as error:  # whatever pandas, pyarrow or zipfile say of a damaged file
         raise FileError(
             f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and the file whole?"
         ) from error
     if len(frame) == 0:
         raise UsageError(f"{file} has no rows: give a file with a header and rows")
-    frame.columns = [str(name) for name in frame.columns]
     return FileTable(path=file, frame=frame, digest=digest_of(content), usual=usual)
 
 
@@ -181,13 +185,11 @@ def suffix_of(file: Path) -> str:
 Read = tuple[Any, Mapping[str, str]]
 
 
-def _read_csv(separator: str, compression: str | None) -> Callable[[bytes], Read]:
+def _read_csv(separator: str, *, compressed: bool = False) -> Callable[[bytes], Read]:
     """Return a reader of separated values."""
 
     def read(content: bytes) -> Read:
-        import pandas as pd
-
-        return pd.read_csv(io.BytesIO(content), sep=separator, compression=compression, low_memory=False), {}
+        return read_separated(content, separator=separator, compressed=compressed), {}
 
     return read
 
@@ -195,7 +197,9 @@ def _read_csv(separator: str, compression: str | None) -> Callable[[bytes], Read
 def _read_parquet(content: bytes) -> Read:
     """Read Parquet."""
     import pandas as pd
+    import pyarrow.parquet as pq
 
+    check_names(pq.read_schema(io.BytesIO(content)).names)
     return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True), {}
 
 
@@ -243,10 +247,10 @@ def _read_npz(content: bytes) -> Read:
 
 
 _READERS: dict[str, Callable[[bytes], Read]] = {
-    ".csv": _read_csv(",", None),
-    ".csv.gz": _read_csv(",", "gzip"),
-    ".tsv": _read_csv("\t", None),
-    ".tsv.gz": _read_csv("\t", "gzip"),
+    ".csv": _read_csv(","),
+    ".csv.gz": _read_csv(",", compressed=True),
+    ".tsv": _read_csv("\t"),
+    ".tsv.gz": _read_csv("\t", compressed=True),
     ".parquet": _read_parquet,
     ".feather": _read_arrow,
     ".arrow": _read_arrow,
