@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.helpers import fit_inside, inside, make_rows, postshift
+from tests.cli.helpers import fit_inside, inside, make_rows
 
 HOW = ("--label", "y", "--metric", "f1_macro", "--method", "influence [tree]")
 
@@ -36,7 +36,7 @@ def indexed(frame):
 
 
 def fitted(folder, out, *more, suffix=".csv"):
-    return postshift(
+    return inside(
         "fit", "--train", folder / f"train{suffix}", "--val", folder / f"val{suffix}", *HOW, *more, "--out", out
     )
 

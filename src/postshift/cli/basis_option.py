@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.utils import get_tags
@@ -13,19 +13,51 @@ from postshift.basis import GroupBasis, named_bases
 from postshift.cli.columns import Classes, listed
 from postshift.cli.errors import UsageError, first_line
 from postshift.cli.inputs import Part
+from postshift.cli.row_numbers import counts_rows, differs_by_row
 from postshift.cli.rule_file import FittedBasis
 from postshift.estimators.bases import Rows, fitted_bases
 
 AUTO = "auto"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """Columns of numbers that bases read, and those that are left out because they only number the rows.
+
+    ``doubtful`` are those that are read and may do the same.
+    """
+
+    names: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str], parts: Sequence[Part], *, chosen: bool) -> Features:
+        """Return what is known of some columns of numbers; where the user chose them, all are read."""
+        if chosen:
+            return cls(names=tuple(names))
+        frames = [part.table.frame for part in parts]
+        counting = [name for name in names if any(counts_rows(frame[name]) for frame in frames)]
+        kept = [name for name in names if name not in counting]
+        unnamed = dict.fromkeys(name for part in parts for name in part.left_out)
+        return cls(
+            names=tuple(kept),
+            left_out=(*unnamed, *counting),
+            doubtful=tuple(name for name in kept if all(differs_by_row(frame[name]) for frame in frames)),
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bases:
-    """Fitted bases by name, and their functions of the validation and the training rows."""
+    """Fitted bases by name, and their functions of the validation and the training rows.
+
+    ``features`` are the columns that those which read numbers were fitted to, if there are such bases.
+    """
 
     fitted: Mapping[str, FittedBasis] = field(default_factory=dict)
     val: Mapping[str, FloatArray] = field(default_factory=dict)
     train: Mapping[str, FloatArray] = field(default_factory=dict)
+    features: Features | None = None
 
     def named_functions(self) -> dict[str, Any]:
         """Return the functions of the validation rows as frames with the names of the functions."""
@@ -37,25 +69,33 @@ class Bases:
         }
 
 
-def fit_bases(text: str, classes: Classes, *, train: Part | None, val: Part, groups: str | None = None) -> Bases:
+def fit_bases(
+    text: str, classes: Classes, *, train: Part | None, val: Part, groups: str | None = None, chosen: bool = False
+) -> Bases:
     """Return the bases that a text names, fitted.
 
     Groups by columns see the columns they name, that of the metric's ``groups`` too, which is no feature; other bases
-    see the features that are numbers. ``auto`` is the leaves
-    of a tree where there are training rows with labels and features that are numbers, else the constant basis.
+    see the features that are numbers, without those that number the rows, unless the features were ``chosen``. ``auto``
+    is the leaves of a tree where there are training rows with labels and features that are numbers, else the constant
+    basis.
     """
-    names = [name for name in val.features if train is None or name in train.features]
-    numeric = [name for name in names if _is_numeric(name, val) and (train is None or _is_numeric(name, train))]
+    parts = [part for part in (train, val) if part is not None]
+    names = [name for name in val.features if all(name in part.features for part in parts)]
+    read = Features.of(
+        [name for name in names if all(_is_numeric(name, part) for part in parts)], parts, chosen=chosen
+    )
     if text == AUTO:
-        if train is None or train.codes is None or not numeric:
+        if train is None or train.codes is None:
             return Bases()
-        return _fitted(AUTO, numeric, classes, train=train, val=val)
-    tables = [part.table for part in (train, val) if part is not None]
+        made = _fitted(AUTO, list(read.names), classes, train=train, val=val) if read.names else Bases()
+        return replace(made, features=read)
+    tables = [part.table for part in parts]
     grouped = [groups] if groups is not None and all(groups in each.frame.columns for each in tables) else []
     found = Bases()
     for name, basis in named_bases(text).items():
         _check_labels(name, basis, train=train, val=val)
-        columns = _columns_of(basis, [*names, *grouped]) if isinstance(basis, GroupBasis) else numeric
+        by_group = isinstance(basis, GroupBasis)
+        columns = _columns_of(basis, [*names, *grouped]) if by_group else list(read.names)
         if not columns:
             raise UsageError(
                 f"basis {name!r} reads features that are numbers, and there are none: add such columns, or take "
@@ -63,7 +103,10 @@ def fit_bases(text: str, classes: Classes, *, train: Part | None, val: Part, gro
             )
         more = _fitted({name: basis}, columns, classes, train=train, val=val)
         found = Bases(
-            fitted={**found.fitted, **more.fitted}, val={**found.val, **more.val}, train={**found.train, **more.train}
+            fitted={**found.fitted, **more.fitted},
+            val={**found.val, **more.val},
+            train={**found.train, **more.train},
+            features=found.features if by_group else read,
         )
     return found
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from postshift._validation import SUM_TOLERANCE, FloatArray, IntArray, unknown
 from postshift.cli.errors import UsageError
+from postshift.cli.row_numbers import is_index_name
 from postshift.cli.tables import FileTable
 
 _WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
@@ -245,11 +246,11 @@ def eta_of_one(table: FileTable, column: str) -> FloatArray:
 
 
 def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str | None) -> list[str]:
-    """Return the feature columns: all but some, or those that a comma-separated list of patterns chooses."""
+    """Return the feature columns: all but some and those without a name, or those that a list of patterns chooses."""
     taken = set(but)
     names = [name for name in table.frame.columns if name not in taken]
     if chosen is None:
-        return names
+        return [name for name in names if not is_index_name(name)]
     patterns = [part.strip() for part in chosen.split(",") if part.strip()]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):

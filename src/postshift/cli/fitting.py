@@ -18,6 +18,7 @@ from postshift.cli.model_file import model_classes, read_model
 from postshift.cli.parquet_files import SUFFIX, parquet_files, read_rows
 from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.request import FitRequest
+from postshift.cli.row_numbers import doubtful_text, left_out_text
 from postshift.cli.rule_file import RuleFile
 from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, damaged
 from postshift.cli.run_folder import Run, Target, Writer, check_same, open_run, target_of
@@ -88,9 +89,33 @@ def _fit_run(request: FitRequest, console: Console, target: Target, held: Cluste
         _warn_of_program(stored, header, console)
     from postshift.cli.basis_option import fit_bases
 
-    bases = fit_bases(request.basis, given.layout.classes, train=given.train, val=given.val, groups=given.layout.groups)
+    bases = fit_bases(
+        request.basis,
+        given.layout.classes,
+        train=given.train,
+        val=given.val,
+        groups=given.layout.groups,
+        chosen=request.features is not None,
+    )
+    _say_features(given, bases, console)
     _make(request, given, bases, target=target, header=header, console=console)
     return summary(open_run(request.out))
+
+
+def _say_features(given: _Given, bases: Bases, console: Console) -> None:
+    """Say which columns are no features since they number the rows, and which may be none."""
+    if left_out := _left_out(given, bases):
+        console.note(f"warning: {left_out_text(left_out)}")
+    for name in () if bases.features is None else bases.features.doubtful:
+        others = [each for each in given.val.features if each != name]
+        console.note(f"warning: {doubtful_text(name, others)}")
+
+
+def _left_out(given: _Given, bases: Bases) -> tuple[str, ...]:
+    """Return the columns that number the rows, where anything would have read them as features."""
+    if bases.features is not None:
+        return bases.features.left_out
+    return given.val.left_out if given.model is not None and not hasattr(given.model, "feature_names_in_") else ()
 
 
 def _check_packages() -> None:
@@ -375,7 +400,7 @@ def _write(
         train=given.train,
         val=given.val,
         metric_name=given.metric.name,
-        used=_used(request, given),
+        used=_used(request, given, bases),
         how_to_use=_how_to_use(request, given),
     )
     write_outputs(
@@ -394,7 +419,7 @@ def _write(
     RuleFile(shifter=shifter, bases=bases.fitted).save(writer.path / RULE)
 
 
-def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
+def _used(request: FitRequest, given: _Given, bases: Bases) -> list[tuple[str, str]]:
     """Return what the report says of the data."""
     what = "column" if given.layout.is_one_column else "columns"
     source = f"{what} {given.layout.proba}" if request.model is None else f"the model {request.model.name}"
@@ -408,6 +433,8 @@ def _used(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
         pairs.append(("weights", f"column {given.layout.weight}"))
     if given.layout.groups is not None:
         pairs.append(("groups", f"column {given.layout.groups}"))
+    if left_out := _left_out(given, bases):
+        pairs.append(("left out", f"{', '.join(left_out)} (numbers the rows)"))
     return [(name, printable(text)) for name, text in pairs]
 
 

@@ -23,6 +23,7 @@ from postshift.cli.columns import (
 )
 from postshift.cli.errors import UsageError
 from postshift.cli.model_file import model_classes, model_eta
+from postshift.cli.row_numbers import is_index_name
 from postshift.cli.tables import FileTable
 
 
@@ -86,11 +87,15 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """The rows of a file as the library takes them; what was not asked for or is not there is None."""
+    """The rows of a file as the library takes them; what was not asked for or is not there is None.
+
+    ``left_out`` are the columns that an index was written to, which are no features.
+    """
 
     table: FileTable
     eta: FloatArray
     features: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
     codes: IntArray | None = None
     weights: FloatArray | None = None
     groups: Any = None
@@ -149,6 +154,7 @@ def read_part(
         table=table,
         eta=eta,
         features=tuple(features),
+        left_out=_left_out(table, layout, taken={*special, *columns.values()}),
         codes=layout.classes.codes(table, str(layout.label)) if there(layout.label, "label") else None,
         weights=weights,
         groups=_groups(table, str(layout.groups)) if there(layout.groups, "groups") else None,
@@ -212,6 +218,13 @@ def _by_class(eta: FloatArray, model: Any, layout: Layout) -> FloatArray:
     if sorted(names) != sorted(layout.class_names):
         raise UsageError(f"the model has the classes {listed(names)}, and the run {listed(layout.class_names)}")
     return np.asarray(eta[:, [names.index(name) for name in layout.class_names]])
+
+
+def _left_out(table: FileTable, layout: Layout, *, taken: set[str | None]) -> tuple[str, ...]:
+    """Return the columns that are left out of the features for their names."""
+    if layout.features is not None:
+        return ()
+    return tuple(name for name in table.frame.columns if name not in taken and is_index_name(name))
 
 
 def _groups(table: FileTable, name: str) -> Any:

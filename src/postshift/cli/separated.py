@@ -59,7 +59,7 @@ def _records(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(stream, delimiter=separator)
     first = 1
     for values in reader:
-        if values:
+        if len(values) > 1 or any(value.strip() for value in values):
             yield first, values
         first = reader.line_num + 1
 
