@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 CLASSES = ("ant", "bee", "cat")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 FAST = ("--method", "smoothed plug-in", "--quiet")
 
 
@@ -56,6 +58,7 @@ def postshift(*arguments, cwd=None, **more):
         timeout=300,
         check=False,
     )
+    check_advice(arguments, done.stderr)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -69,7 +72,38 @@ def inside(*arguments, cwd=None):
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         code = run([str(each) for each in arguments])
+    check_advice(arguments, err.getvalue())
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def options_of(command):
+    """The options that a command has."""
+    from typer.main import get_command
+
+    from postshift.cli.app import app
+
+    found = get_command(app).commands.get(command)
+    return {"--help"} | {option for each in (found.params if found else ()) for option in each.opts}
+
+
+def check_advice(arguments, err):
+    """Every option that an error or a warning names is one of the command, or of the command that it names.
+
+    ``--x of the fit`` and ``fit again with --x`` are options of fit, whatever the command is; what the user wrote may be
+    repeated.
+    """
+    command, given = (str(arguments[0]) if arguments else ""), {str(each).partition("=")[0] for each in arguments}
+    for line in err.splitlines():
+        if not line.startswith(("error: ", "warning: ")):
+            continue
+        rest = line
+        for pattern in (r"postshift (\w+)[^;:,()]*", r"(fit) again with --[\w-]+", r"--[\w-]+ of the (fit)"):
+            for found in re.finditer(pattern, rest):
+                named = set(_OPTION.findall(found[0])) - options_of(found[1])
+                assert not named, f"{found[1]} has no {named}: {line}"
+            rest = re.sub(pattern, "", rest)
+        missing = set(_OPTION.findall(rest)) - options_of(command) - given
+        assert not missing, f"{command} has no {missing}: {line}"
 
 
 def fit_inside(*arguments, cwd=None):

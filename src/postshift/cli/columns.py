@@ -14,6 +14,7 @@ import numpy as np
 
 from postshift._validation import SUM_TOLERANCE, FloatArray, IntArray, unknown
 from postshift.cli.errors import UsageError
+from postshift.cli.remedies import OF_FIT
 from postshift.cli.row_numbers import is_index_name
 from postshift.cli.tables import FileTable
 
@@ -121,7 +122,9 @@ def classes_of(names: Sequence[str], labels: Any = None) -> Classes:
     return Classes(names=keys, values=_of_one_type(written, keys, seen))
 
 
-def probability_columns(table: FileTable, pattern: str, *, but: Iterable[str | None] = ()) -> dict[str, str]:
+def probability_columns(
+    table: FileTable, pattern: str, *, but: Iterable[str | None] = (), remedy: str = OF_FIT.columns
+) -> dict[str, str]:
     """Return class -> column for the columns that a pattern matches; the class is what the star stands for."""
     names = [name for name in table.frame.columns if name not in set(but)]
     if pattern.count("*") != 1:
@@ -139,7 +142,7 @@ def probability_columns(table: FileTable, pattern: str, *, but: Iterable[str | N
         found = f"one column only, {next(iter(stars.values()))!r}" if stars else "no column"
         raise UsageError(
             f"{pattern!r} matches {found} of {table.path}, which has the columns {listed(names)}"
-            f"{_near(pattern, names)}: name the columns of two classes or more with --proba"
+            f"{_near(pattern, names)}: {remedy}"
         )
     return stars
 
@@ -206,7 +209,7 @@ def _no_numbers(table: FileTable, name: str, *, what: str) -> str:
     )
 
 
-def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> FloatArray:
+def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool, remedy: str = OF_FIT.sums) -> FloatArray:
     """Return the probabilities (n, m), refused unless every row sums to 1 or may be divided by its sum."""
     eta = numbers(table, columns, what="probabilities")
     if (eta < 0).any():
@@ -225,15 +228,14 @@ def eta_of(table: FileTable, columns: Sequence[str], *, normalise: bool) -> Floa
         row = int(np.argmax(bad))
         raise UsageError(
             f"the probabilities of {table.row_of_file(bad)} sum to {sums[row]:.6g}, not to 1 within {SUM_TOLERANCE:g} "
-            f"({int(bad.sum())} of {len(bad)} rows; columns {listed(columns)}): repair them, or add --normalise to "
-            "divide each row by its sum"
+            f"({int(bad.sum())} of {len(bad)} rows; columns {listed(columns)}): {remedy}"
         )
     return eta
 
 
-def eta_of_one(table: FileTable, column: str) -> FloatArray:
+def eta_of_one(table: FileTable, column: str, *, option: str = "--proba") -> FloatArray:
     """Return the probabilities (n, 2) from a column that has those of the second class."""
-    pick(table, column, option="--proba")
+    pick(table, column, option=option)
     p = numbers(table, [column], what="probabilities")[:, 0]
     bad = (p < 0) | (p > 1)
     if bad.any():
@@ -245,7 +247,9 @@ def eta_of_one(table: FileTable, column: str) -> FloatArray:
     return np.column_stack([1 - p, p])
 
 
-def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str | None) -> list[str]:
+def feature_columns(
+    table: FileTable, *, but: Iterable[str | None], chosen: str | None, option: str = "--features"
+) -> list[str]:
     """Return the feature columns: all but some and those without a name, or those that a list of patterns chooses."""
     taken = set(but)
     names = [name for name in table.frame.columns if name not in taken]
@@ -254,7 +258,7 @@ def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str 
     patterns = [part.strip() for part in chosen.split(",") if part.strip()]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UsageError(f"{unknown(pattern, names, what='feature column')} (--features, {table.path})")
+            raise UsageError(f"{unknown(pattern, names, what='feature column')} ({option}, {table.path})")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 

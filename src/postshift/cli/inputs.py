@@ -23,6 +23,7 @@ from postshift.cli.columns import (
 )
 from postshift.cli.errors import UsageError
 from postshift.cli.model_file import model_classes, model_eta
+from postshift.cli.remedies import OF_FIT, OF_RUN, Remedies
 from postshift.cli.row_numbers import is_index_name
 from postshift.cli.tables import FileTable
 
@@ -32,6 +33,7 @@ class Layout:
     """Which columns are what; a run remembers it for the files to come.
 
     ``proba`` is a pattern with a star for the class or, of two classes, the column of the second one's probability.
+    ``of_run`` says whether a run remembered it: then no option can change it.
     """
 
     class_names: tuple[str, ...]
@@ -42,6 +44,12 @@ class Layout:
     groups: str | None = None
     features: str | None = None
     normalise: bool = False
+    of_run: bool = False
+
+    @property
+    def remedies(self) -> Remedies:
+        """What to do about a file that does not fit."""
+        return OF_RUN if self.of_run else OF_FIT
 
     @property
     def classes(self) -> Classes:
@@ -55,19 +63,21 @@ class Layout:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types."""
-        return asdict(self)
+        plain = asdict(self)
+        del plain["of_run"]
+        return plain
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Return the layout that :meth:`to_json` wrote; a TypeError or ValueError says what it would not write."""
         plain = dict(content)
-        if unknown := set(plain) - {each.name for each in fields(cls)}:
+        if unknown := set(plain) - ({each.name for each in fields(cls)} - {"of_run"}):
             raise ValueError(f"the layout has a part {min(unknown)!r} that this version does not know")
         for name in ("class_names", "class_values"):
             if not isinstance(plain.get(name), list):
                 raise TypeError(f"{name!r} of the layout must be a list")
             plain[name] = tuple(plain[name])
-        layout = cls(**plain)
+        layout = cls(**plain, of_run=True)
         layout._check()
         return layout
 
@@ -132,19 +142,22 @@ def read_part(
     """
     special = (layout.label, layout.weight, layout.groups)
     columns = {} if model is not None else _ordered_columns(table, layout, special)
-    features = feature_columns(table, but=(*special, *columns.values()), chosen=layout.features)
+    remedies = layout.remedies
+    features = feature_columns(
+        table, but=(*special, *columns.values()), chosen=layout.features, option=remedies.option("features")
+    )
     if layout.is_one_column:
-        eta = eta_of_one(table, str(layout.proba))
+        eta = eta_of_one(table, str(layout.proba), option=remedies.option("proba"))
     elif model is None:
-        eta = eta_of(table, list(columns.values()), normalise=layout.normalise)
+        eta = eta_of(table, list(columns.values()), normalise=layout.normalise, remedy=remedies.sums)
     else:
-        eta = _by_class(model_eta(model, table, features), model, layout)
+        eta = _by_class(model_eta(model, table, features, remedy=remedies.features), model, layout)
 
     def there(name: str | None, option: str) -> bool:
         if name is None:
             return False
         if option in needed:
-            pick(table, name, option=f"--{option}")
+            pick(table, name, option=remedies.option(option) if option == "weight" else f"--{option}")
         return option in needed or (option in optional and name in table.frame.columns)
 
     weights = None
@@ -194,10 +207,10 @@ def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | N
     """Return the probability columns in the order of the classes; one column for both of two, where it is one."""
     if layout.is_one_column:
         return {layout.class_names[1]: str(layout.proba)}
-    found = {
-        canonical(star): name
-        for star, name in probability_columns(table, str(layout.proba), but=[name for name in special if name]).items()
-    }
+    named = probability_columns(
+        table, str(layout.proba), but=[name for name in special if name], remedy=layout.remedies.columns
+    )
+    found = {canonical(star): name for star, name in named.items()}
     if missing := [name for name in layout.class_names if name not in found]:
         raise UsageError(
             f"{table.path} has no column {str(layout.proba).replace('*', missing[0])!r} with the probabilities of "

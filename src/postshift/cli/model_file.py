@@ -11,6 +11,7 @@ from postshift._validation import FloatArray
 from postshift.cli._skops import import_skops
 from postshift.cli.columns import canonical, listed, pick
 from postshift.cli.errors import UsageError, first_line
+from postshift.cli.remedies import OF_FIT
 from postshift.cli.tables import FileTable, read_bytes
 
 SUFFIXES = (".skops", ".joblib")
@@ -56,7 +57,7 @@ def model_classes(model: Any) -> list[str]:
     return [canonical(value) for value in model.classes_]
 
 
-def model_eta(model: Any, table: FileTable, features: list[str]) -> FloatArray:
+def model_eta(model: Any, table: FileTable, features: list[str], *, remedy: str = OF_FIT.features) -> FloatArray:
     """Return the model's probabilities of the rows of a file.
 
     The model is shown the columns whose names it knows, else all features as an array.
@@ -71,15 +72,14 @@ def model_eta(model: Any, table: FileTable, features: list[str]) -> FloatArray:
         if n_wanted != len(features):
             raise UsageError(
                 f"the model takes {n_wanted} features without names, and {table.path} has {len(features)} columns left "
-                f"for them ({listed(features)}): choose them with --features"
+                f"for them ({listed(features)}): {remedy}"
             )
         rows = table.frame[features].to_numpy()
     try:
         return np.asarray(model.predict_proba(rows), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"the model cannot predict the rows of {table.path}: {first_line(error)}: give the columns that it was "
-            "fitted to (--features chooses them)"
+            f"the model cannot predict the rows of {table.path}: {first_line(error)}: {remedy}"
         ) from error
 
 

@@ -18,7 +18,23 @@ def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the 
     return value
 
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that postshift fit made.", show_default=False)]
+def _run(path: Path) -> Path:
+    """Refuse a file in the place of the run, before advice is given that would make a folder of its name."""
+    from postshift.cli.errors import UsageError
+    from postshift.cli.tables import is_table_name
+
+    if path.is_file() or (is_table_name(path) and not path.is_dir()):
+        raise UsageError(
+            f"RUN must be the folder that postshift fit made. Got the name of a file, {str(path)!r}: RUN comes first, "
+            "and rows after it"
+        )
+    return path
+
+
+Run = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="The folder that postshift fit made.", show_default=False, callback=_run),
+]
 Data = Annotated[
     Path,
     typer.Argument(

@@ -121,12 +121,26 @@ def write_table(frame: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(file, lambda stream: write(frame, stream))
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that could not be written later on: its suffix and its folder."""
+def check_output(path: str | os.PathLike[str], *, force: bool) -> None:
+    """Refuse a file that could not be written later on, for its suffix or folder, or that must not be replaced."""
     file = Path(path)
     _by_suffix(_WRITERS, file)
+    check_place(file, force=force)
+
+
+def check_place(file: Path, *, force: bool) -> None:
+    """Refuse a file whose folder is not there, and one that is there, unless it may be replaced."""
     if not file.parent.is_dir():
         raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
+    if file.is_dir():
+        raise FileError(f"{file} is a folder: name a file")
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already: add --force to replace it, or name another file with -o")
+
+
+def is_table_name(path: Path) -> bool:
+    """Return whether a path has the suffix of a table."""
+    return suffix_of(path) in _READERS
 
 
 def check_file(file: Path) -> None:

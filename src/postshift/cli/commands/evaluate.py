@@ -32,6 +32,9 @@ def command(
     label: Annotated[
         str | None, typer.Option("--label", help="The column of the labels; by default as in the fit.")
     ] = None,
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="The column of the groups; by default as in the fit.")
+    ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="Another metric; by default that of the fit.")] = None,
     pos_label: PosLabel = None,
     trust_model: TrustModel = False,
@@ -52,7 +55,7 @@ def command(
     console = console_of(quiet=quiet, as_json=json)
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
-        layout = loaded.layout if label is None else replace(loaded.layout, label=label)
+        layout = replace(loaded.layout, label=label or loaded.layout.label, groups=groups or loaded.layout.groups)
         how: dict[str, Any] = {"pos_label": pos_label, "trust_metric": trust_metric, "scheduler": scheduler}
         found = evaluated(loaded, data, layout, metric, **how)
     show(found, console)

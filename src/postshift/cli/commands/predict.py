@@ -36,7 +36,7 @@ def command(
     trust_model: TrustModel = False,
     scheduler: Scheduler = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the folder of labels that is there, once the new one is made.")
+        bool, typer.Option("--force", help="Replace the labels that are there, once the new ones are made.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -49,7 +49,7 @@ def command(
     from postshift.cli.predicting import labelling_of
 
     console = console_of(quiet=quiet, as_json=json)
-    _check(output, scheduler=scheduler, force=force)
+    _check(output, data, scheduler=scheduler, force=force)
     with console.warnings_shown():
         labelling = labelling_of(run, trust_model=trust_model, keep=keep, distribution=proba_out)
         n_rows, changed = _written(labelling, data, output, scheduler=scheduler)
@@ -57,20 +57,18 @@ def command(
     console.result({"rows": n_rows, "changed": changed, "output": str(output)})
 
 
-def _check(output: Path, *, scheduler: str | None, force: bool) -> None:
-    """Refuse an output that could not be written later on."""
+def _check(output: Path, data: Path, *, scheduler: str | None, force: bool) -> None:
+    """Refuse an output that could not be written later on, or that is there and must not be replaced."""
     from postshift.cli.errors import UsageError
     from postshift.cli.parts_folder import check_folder
     from postshift.cli.tables import check_output
 
+    if output.exists() and data.exists() and output.samefile(data):
+        raise UsageError(f"{output} has the rows themselves, which the labels would replace: name another with -o")
     if scheduler is not None:
         check_folder(output, force=force)
         return
-    if force:
-        raise UsageError(
-            "--force is about a folder of labels, which --scheduler makes: leave it out; files are replaced"
-        )
-    check_output(output)
+    check_output(output, force=force)
 
 
 def _written(labelling: Any, data: Path, output: Path, *, scheduler: str | None) -> tuple[int, int]:

@@ -16,6 +16,9 @@ def command(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where the page goes; by default RUN/report.html.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file that --output names; the run's own page always is.")
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
@@ -24,9 +27,9 @@ def command(
 
     Example: postshift report run -o report.html
     """
-    from postshift.cli.errors import FileError
     from postshift.cli.run_files import FACTS, REPORT, as_written
     from postshift.cli.run_folder import open_run
+    from postshift.cli.tables import check_place
     from postshift.report import Facts, write_report
 
     console = console_of(quiet=quiet, as_json=json)
@@ -34,8 +37,7 @@ def command(
     with as_written(file):
         facts = Facts.from_json(file.read_text(encoding="utf-8"))
     path = output or run / REPORT
-    if not path.parent.is_dir():
-        raise FileError(f"there is no folder {path.parent}: make it, or write elsewhere")
+    check_place(path, force=force or path == run / REPORT)
     with as_written(file):
         write_report(facts, path)
     console.say(f"report: {path}")
