@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from experiments.cache import Arrays, place_of, read_arrays, write_arrays
+from postshift._installing import install
 from postshift.basis import RBFBasis
 
 WIDTH = 2.0
@@ -67,8 +68,7 @@ def umap_version() -> str:
     try:
         return version("umap-learn")
     except PackageNotFoundError as error:
-        remedy = "pip install 'postshift[reproduce]'"
-        raise ModuleNotFoundError(f"the bases of Gaussian kernels need UMAP: {remedy}") from error
+        raise ModuleNotFoundError(f"the bases of Gaussian kernels need UMAP: {install('reproduce')}") from error
 
 
 def nearness(points: NDArray[Any], groups: NDArray[np.intp]) -> RBFBasis:

@@ -21,6 +21,7 @@ from scipy import stats
 
 from experiments.output import OUT, markdown
 from experiments.store import Row, Store, StoredLineError
+from postshift._installing import install
 from postshift.core.archive import write_atomically
 
 if TYPE_CHECKING:
@@ -352,7 +353,7 @@ def write_figures(results: Results, folder: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("figures need matplotlib: pip install 'postshift[report]'") from error
+        raise ModuleNotFoundError(f"figures need matplotlib: {install('report')}") from error
     width, height = results.experiment.panel_size
     figure = Figure(figsize=(width * len(panels), height), layout="constrained")
     for place, draw in enumerate(panels, start=1):

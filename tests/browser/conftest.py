@@ -13,7 +13,7 @@ from tests.browser.chromium import PROGRAM, chromium
 @pytest.fixture(scope="module")
 def browser():
     for package in ("playwright.sync_api", "axe_core_python"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'postshift[browser]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[browser]'")
     if PROGRAM is None:
         pytest.skip("needs the program chromium")
     with chromium() as running:

@@ -114,7 +114,7 @@ def test_a_missing_package_is_named_with_its_extra(missing, arguments, extra, tm
     done = python(code)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert f"pip install 'postshift[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert not (tmp_path / "r").exists()
 
 

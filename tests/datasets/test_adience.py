@@ -218,7 +218,7 @@ def test_missing_everywhere() -> None:
 
 def test_without_pillow(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(SettingError, match=r"photographs need Pillow: pip install 'postshift\[data\]'"):
+    with pytest.raises(SettingError, match=r"photographs need Pillow: pip install '\.\[data\]'"):
         load_adience(data_dir=original)
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def build(folder):
     """Build the pages below a folder, where a warning is an error; return where they are."""
     for package in ("sphinx", "myst_parser", "pydata_sphinx_theme"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'postshift[docs]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[docs]'")
     options = ["-b", "html", "-q", "-E", "-W", "--keep-going", "-d", str(folder / "trees")]
     command = [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(folder / "html")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

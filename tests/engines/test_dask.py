@@ -461,7 +461,7 @@ from postshift.engines.dask_cluster import Cluster, Patience
 try:
     Cluster(patience=Patience())
 except SettingError as error:
-    assert "postshift[dask]" in str(error)
+    assert ".[dask]" in str(error)
 else:
     raise AssertionError
 """

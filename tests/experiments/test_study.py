@@ -541,7 +541,7 @@ class TestRunner:
         (toy / "drawn").touch()
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         assert run(toy) == 1
-        assert "figures need matplotlib: pip install 'postshift[report]'" in capsys.readouterr().err
+        assert "figures need matplotlib: pip install '.[report]'" in capsys.readouterr().err
         assert (toy / "out" / "toy.md").exists()
 
 

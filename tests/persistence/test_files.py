@@ -224,7 +224,7 @@ def test_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", _without("skops"))
-    with pytest.raises(PostshiftError, match=r"pip install 'postshift\[export\]'"):
+    with pytest.raises(PostshiftError, match=r"pip install '\.\[export\]'"):
         dump(GMean(), tmp_path / "metric.skops")
 
 

@@ -37,7 +37,7 @@ def test_a_missing_package_is_named_with_the_remedy(package, call):
         "from postshift.report import render\n"
         f"try:\n    {call}\nexcept ExportError as error:\n    print(error)"
     )
-    assert found == f"this needs the package {package!r}: pip install 'postshift[report]'"
+    assert found == f"this needs the package {package!r}: pip install '.[report]' in a clone of postshift"
 
 
 def test_public_names():

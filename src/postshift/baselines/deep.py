@@ -39,7 +39,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
 
     Stochastic gradients with Nesterov's momentum (0.9) and one cycle of the learning rate: up to ``learning_rate`` in
     the first 15 % of the steps, then down to 0 along a cosine. What is learnt is kept as NumPy arrays, so a fitted
-    classifier is pickled without torch. Needs ``pip install 'postshift[deep]'``.
+    classifier is pickled without torch. Needs ``pip install '.[deep]'`` in a clone of postshift.
 
     Parameters
     ----------

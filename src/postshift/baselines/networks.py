@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from postshift._installing import install
 from postshift._validation import unknown
 from postshift.exceptions import SettingError, ShapeError
 
@@ -22,7 +23,7 @@ def torch_module() -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise SettingError("networks need torch: pip install 'postshift[deep]'") from error
+        raise SettingError(f"networks need torch: {install('deep')}") from error
 
 
 def resnet14(n_classes: int, n_channels: int = 3) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import sys
 
+from postshift._installing import install
+
 __all__ = ["main"]
 
-_MISSING = "error: the command line needs the package {name!r}: pip install 'postshift[cli]'\n"
 _STOPPED = 130
 
 
@@ -19,7 +20,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        sys.stderr.write(_MISSING.format(name=error.name))
+        sys.stderr.write(f"error: the command line needs the package {error.name!r}: {install('cli')}\n")
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(_STOPPED) from None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from postshift._installing import install
 from postshift.exceptions import (
     ArchiveError,
     BudgetError,
@@ -86,7 +87,7 @@ def explained(error: BaseException) -> tuple[int, str]:
     >>> explained(UsageError("no such column"))
     (2, 'no such column')
     >>> explained(ModuleNotFoundError("No module named 'skops'", name="skops"))
-    (1, "this needs the package 'skops': pip install 'postshift[cli]'")
+    (1, "this needs the package 'skops': pip install '.[cli]' in a clone of postshift")
     """
     error = _innermost(error)
     if isinstance(error, CommandError):
@@ -149,7 +150,7 @@ def _missing(module: str) -> str:
     """Say how to install what a module belongs to."""
     package = module.partition(".")[0]
     extra = EXTRAS.get(package)
-    remedy = f"pip install 'postshift[{extra}]'" if extra else f"pip install {package}"
+    remedy = install(extra) if extra else f"pip install {package}"
     return f"this needs the package {package!r}: {remedy}"
 
 

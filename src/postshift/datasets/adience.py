@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import install
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.datasets._location import PathLike, obtain, read_verified
 from postshift.datasets._sources import ADIENCE
@@ -235,4 +236,4 @@ def _pillow() -> Any:
     try:
         return importlib.import_module("PIL.Image")
     except ImportError as error:
-        raise SettingError("photographs need Pillow: pip install 'postshift[data]'") from error
+        raise SettingError(f"photographs need Pillow: {install('data')}") from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+from postshift._installing import install
 from postshift._validation import check_in_range
 from postshift.engines.dask_worker import Failed, added, given
 from postshift.exceptions import EngineError, InputError, PostshiftError, SettingError
@@ -236,7 +237,7 @@ def _connected(client: Any, timeout: float) -> tuple[Any, list[Any]]:
     try:
         import distributed
     except ImportError as error:
-        raise SettingError("a Dask engine needs dask and distributed: pip install 'postshift[dask]'") from error
+        raise SettingError(f"a Dask engine needs dask and distributed: {install('dask')}") from error
     if isinstance(client, str):
         return _at_address(client, timeout)
     if client is None:

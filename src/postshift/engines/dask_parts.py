@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from postshift._installing import install
 from postshift._validation import check_count
 from postshift.engines.columns import Columns, Names
 from postshift.engines.dask_reading import (
@@ -153,7 +154,7 @@ class ParquetParts:
         partition_rows: int = PARTITION_ROWS,
     ) -> None:
         if find_spec("pyarrow") is None:
-            raise SettingError("files of columns need pyarrow: pip install 'postshift[data]'")
+            raise SettingError(f"files of columns need pyarrow: {install('data')}")
         import pyarrow.parquet as pq
 
         most = check_count(partition_rows, name="partition_rows", low=1)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from postshift._installing import install
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
 from postshift.core.moments import (
@@ -268,7 +269,7 @@ def _passes_named(kernels: Kernels) -> Callable[..., Passes]:
     except ImportError as error:
         if kernels == "auto":
             return PlainPasses
-        raise SettingError("kernels='numba' needs numba: pip install 'postshift[fast]'") from error
+        raise SettingError(f"kernels='numba' needs numba: {install('fast')}") from error
     return fused_passes
 
 

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from postshift._installing import install
 from postshift.engines.columns import Columns, Names
 from postshift.engines.rows import row_slices
 from postshift.engines.sources import Block, naming, reading
@@ -44,7 +45,7 @@ class _TableSource(ABC):
         weights: str | None = None,
     ) -> None:
         if find_spec("pyarrow") is None:
-            raise SettingError("files of columns need pyarrow: pip install 'postshift[data]'")
+            raise SettingError(f"files of columns need pyarrow: {install('data')}")
         found = found_files(paths, self._suffixes)
         with naming(found[0]), reading(found[0]):
             self._columns = Columns.of(

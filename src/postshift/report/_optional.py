@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from postshift._installing import install
 from postshift.exceptions import ExportError
 
 
@@ -13,6 +14,4 @@ def needed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ExportError(
-            f"this needs the package {name.partition('.')[0]!r}: pip install 'postshift[report]'"
-        ) from error
+        raise ExportError(f"this needs the package {name.partition('.')[0]!r}: {install('report')}") from error

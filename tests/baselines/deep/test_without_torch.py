@@ -28,7 +28,7 @@ for use in (lambda: model.fit([[0.0], [1.0]], [0, 1]), lambda: networks.resnet14
     try:
         use()
     except SettingError as error:
-        assert str(error) == "networks need torch: pip install 'postshift[deep]'", error
+        assert str(error) == "networks need torch: pip install '.[deep]' in a clone of postshift", error
     else:
         raise AssertionError
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from postshift._installing import install
 from postshift.cli.errors import FAILED
 from postshift.cli.options import Debug, Json, Quiet, console_of
 
@@ -40,7 +41,7 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     console.say()
     rows = [(each["extra"] or "required", each["name"], each["version"] or "-", each["problem"]) for each in packages]
     console.table(("extra", "package", "version", "remedy"), rows)
-    loops = "on" if found["numba"] else "off: pip install 'postshift[fast]'"
+    loops = "on" if found["numba"] else f"off: {install('fast')}"
     console.say()
     console.say(f"compiled loops (numba): {loops}")
     console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder of data sets'}")
@@ -70,7 +71,7 @@ def _state(name: str, extra: str | None) -> tuple[str | None, str]:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return None, f"pip install 'postshift[{extra}]'" if extra else f"pip install {name}"
+        return None, install(extra) if extra else f"pip install {name}"
     if extra is None:
         try:
             importlib.import_module(_MODULES.get(name, name))
