@@ -1,6 +1,7 @@
 """From files to a run, and from a run to labels, scores and a report."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -176,7 +177,7 @@ def test_bases_label_new_rows_as_in_the_fit(basis, files, tmp_path):
         gap = pd.read_csv(tmp_path / "val.csv")
         gap.loc[3, "x1"] = np.nan
         gap.to_csv(tmp_path / "gap.csv", index=False)
-        done = inside("predict", tmp_path / "run", tmp_path / "gap.csv", "-o", tmp_path / "out.csv")
+        done = inside("predict", tmp_path / "run", tmp_path / "gap.csv", "-o", tmp_path / "out.csv", "--force")
         assert done.code == (0 if basis == "auto" else 2)
         assert basis == "auto" or "'x1', 'x2'" in done.error
 
@@ -194,3 +195,52 @@ def test_metrics_over_groups(files, tmp_path):
     done = inside("evaluate", tmp_path / "run", tmp_path / "test.csv")
     assert done.code == 2
     assert "no column 'region'" in done.error
+
+
+@pytest.mark.parametrize("name", ["val", "train"])
+def test_evaluate_says_that_rows_were_used_for_the_fit(name, made, files, tmp_path):
+    run, _ = made
+    shutil.copy(files / f"{name}.csv", tmp_path / "test.csv")  # under any name
+    done = inside("evaluate", run, tmp_path / "test.csv")
+    assert done.code == 0, done.err
+    (line,) = done.err.splitlines()
+    assert line.startswith("warning: ")
+    assert {"val": "validation", "train": "training"}[name] in line
+    assert "other rows" in line
+    found = inside("evaluate", run, tmp_path / "test.csv", "--json")
+    assert found.json["used_for_the_fit"] == {"val": "validation", "train": "training"}[name]
+    fresh = inside("evaluate", run, files / "test.csv", "--json")
+    assert (fresh.err, fresh.json["used_for_the_fit"]) == ("", None)
+
+
+def test_evaluate_knows_the_files_of_the_fit_among_several(files, tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    frame = pd.read_csv(files / "val.csv")
+    for number, part in enumerate((frame.iloc[:160], frame.iloc[160:])):
+        part.to_parquet(folder / f"part-{number}.parquet")
+    run = tmp_path / "run"
+    assert fit_inside("--val", folder, "--label", "y", "--metric", "f1_macro", "--out", run).code == 0
+    for data in (folder, folder / "*.parquet"):
+        done = inside("evaluate", run, data)
+        assert done.code == 0, done.err
+        assert "validation rows of the fit" in done.err
+
+
+def test_predict_replaces_a_file_only_where_that_is_asked_for(made, files, tmp_path):
+    run, _ = made
+    out = tmp_path / "labels.csv"
+    out.write_text("my notes")
+    done = inside("predict", run, files / "test.csv", "-o", out)
+    assert done.code == 2
+    assert "--force" in done.error
+    assert out.read_text() == "my notes"
+    done = inside("predict", run, files / "test.csv", "-o", out, "--force")
+    assert done.code == 0, done.err
+    assert len(pd.read_csv(out)) == 200
+    rows = tmp_path / "rows.csv"
+    shutil.copy(files / "test.csv", rows)
+    done = inside("predict", run, rows, "-o", tmp_path / ".." / tmp_path.name / "rows.csv", "--force")
+    assert done.code == 2
+    assert "the rows themselves" in done.error
+    assert rows.read_bytes() == (files / "test.csv").read_bytes()

@@ -111,6 +111,9 @@ def test_a_user_at_a_terminal(rows, address, tmp_path):
     scored = [postshift("evaluate", found, "test", "--json", *how, cwd=rows) for how in (there, ())]
     assert scored[0].code == 0, scored[0].err
     assert scored[0].json == scored[1].json
+    done = postshift("evaluate", found, "train", *there, cwd=rows)
+    assert done.code == 0, done.err
+    assert "training rows of the fit" in done.err
 
 
 @pytest.mark.slow

@@ -78,13 +78,15 @@ class ClusterTable:
 
         counts = dask_rows.shares(np.array([each.n_rows for each in self.partitions]), dask_rows.DRAWN_ROWS)
         frames = self.each(_Drawn(seed), counts.tolist())
+        return FileTable(path=self.files.path, frame=pd.concat(frames, ignore_index=True), digest=self.digest())
+
+    def digest(self) -> str:
+        """Return the digest of all files, which workers read."""
+        paths = [str(Path(file).absolute()) for file in self.files.files]
         digests = self._cluster.made(
-            self._cluster.each(_digest, [str(Path(file).absolute()) for file in self.files.files], name="digest"),
-            [str(file) for file in self.files.files],
+            self._cluster.each(_digest, paths, name="digest"), [str(file) for file in self.files.files]
         )
-        return FileTable(
-            path=self.files.path, frame=pd.concat(frames, ignore_index=True), digest=self.files.digest(digests)
-        )
+        return self.files.digest(digests)
 
     def each(self, work: Callable[..., Any], *more: Sequence[Any]) -> list[Any]:
         """Return what workers make of every partition, small things; ``more`` are arguments, one a partition."""
@@ -155,9 +157,11 @@ def labelled_rows(
             f"{dask_rows.SMALL_ROWS:,}, a draw of them"
         )
     with connected(scheduler) as cluster:
-        found = ClusterTable(files, cluster).each(LabelledRows(rule=rule, reading=reading, columns=tuple(columns)))
+        table = ClusterTable(files, cluster)
+        found = table.each(LabelledRows(rule=rule, reading=reading, columns=tuple(columns)))
+        digest = table.digest()
     parts, labels = zip(*found, strict=True)
-    return concatenated(parts, data), np.concatenate(labels)
+    return concatenated(parts, data, digest=digest), np.concatenate(labels)
 
 
 # -- on the workers --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.request import FitRequest
 from postshift.cli.row_numbers import doubtful_text, left_out_text
 from postshift.cli.rule_file import RuleFile
-from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, damaged
+from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, VALIDATION, damaged
 from postshift.cli.run_folder import Run, Target, Writer, check_same, open_run, target_of
 from postshift.cli.tables import FileTable, digest_of, read_bytes
 from postshift.metrics import from_predictions
@@ -98,6 +98,7 @@ def _fit_run(request: FitRequest, console: Console, target: Target, held: Cluste
         chosen=request.features is not None,
     )
     _say_features(given, bases, console)
+    _say_draws(request, given, console)
     _make(request, given, bases, target=target, header=header, console=console)
     return summary(open_run(request.out))
 
@@ -109,6 +110,24 @@ def _say_features(given: _Given, bases: Bases, console: Console) -> None:
     for name in () if bases.features is None else bases.features.doubtful:
         others = [each for each in given.val.features if each != name]
         console.note(f"warning: {doubtful_text(name, others)}")
+
+
+def _say_draws(request: FitRequest, given: _Given, console: Console) -> None:
+    """Say, before the work, of how many rows there is a draw only: to compare the rules, and in the copy of the rows."""
+    from postshift.cli.outputs import most_rows
+    from postshift.rules.scoring import MAX_TRAIN, MAX_VAL
+
+    n_val, n_copied = len(given.val), most_rows(len(given.layout.class_names))
+    sizes = [(MAX_VAL, n_val, "validation"), (MAX_TRAIN, 0 if given.train is None else len(given.train), "training")]
+    if not given.metric.keeps_labels:
+        for most, n_rows, what in sizes:
+            if n_rows > most:
+                console.note(f"note: the rules are compared on a draw of {most:,} of the {n_rows:,} {what} rows")
+    if n_val > n_copied:
+        command = f"postshift predict {shlex.quote(str(request.out))} {shlex.quote(str(request.val))} -o FILE"
+        console.note(
+            f"note: {VALIDATION} will have a draw of {n_copied:,} of the {n_val:,} validation rows; {command} labels all"
+        )
 
 
 def _left_out(given: _Given, bases: Bases) -> tuple[str, ...]:

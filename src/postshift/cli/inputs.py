@@ -23,7 +23,7 @@ from postshift.cli.columns import (
 )
 from postshift.cli.errors import UsageError
 from postshift.cli.model_file import model_classes, model_eta
-from postshift.cli.remedies import OF_FIT, OF_RUN, Remedies
+from postshift.cli.remedies import OF_FIT, Remedies
 from postshift.cli.row_numbers import is_index_name
 from postshift.cli.tables import FileTable
 
@@ -33,7 +33,6 @@ class Layout:
     """Which columns are what; a run remembers it for the files to come.
 
     ``proba`` is a pattern with a star for the class or, of two classes, the column of the second one's probability.
-    ``of_run`` says whether a run remembered it: then no option can change it.
     """
 
     class_names: tuple[str, ...]
@@ -44,12 +43,6 @@ class Layout:
     groups: str | None = None
     features: str | None = None
     normalise: bool = False
-    of_run: bool = False
-
-    @property
-    def remedies(self) -> Remedies:
-        """What to do about a file that does not fit."""
-        return OF_RUN if self.of_run else OF_FIT
 
     @property
     def classes(self) -> Classes:
@@ -63,21 +56,19 @@ class Layout:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types."""
-        plain = asdict(self)
-        del plain["of_run"]
-        return plain
+        return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Return the layout that :meth:`to_json` wrote; a TypeError or ValueError says what it would not write."""
         plain = dict(content)
-        if unknown := set(plain) - ({each.name for each in fields(cls)} - {"of_run"}):
+        if unknown := set(plain) - {each.name for each in fields(cls)}:
             raise ValueError(f"the layout has a part {min(unknown)!r} that this version does not know")
         for name in ("class_names", "class_values"):
             if not isinstance(plain.get(name), list):
                 raise TypeError(f"{name!r} of the layout must be a list")
             plain[name] = tuple(plain[name])
-        layout = cls(**plain, of_run=True)
+        layout = cls(**plain)
         layout._check()
         return layout
 
@@ -126,6 +117,7 @@ def read_part(
     model: Any = None,
     needed: Sequence[str] = (),
     optional: Sequence[str] = (),
+    remedies: Remedies = OF_FIT,
 ) -> Part:
     """Return the rows of a file.
 
@@ -139,10 +131,11 @@ def read_part(
         Gives the probabilities; without it they are columns.
     needed, optional : sequence of {"label", "weight", "groups"}
         Those of the columns that must be there where the layout names them, and those that are read if they are there.
+    remedies : Remedies
+        What to do about a file that does not fit.
     """
     special = (layout.label, layout.weight, layout.groups)
-    columns = {} if model is not None else _ordered_columns(table, layout, special)
-    remedies = layout.remedies
+    columns = {} if model is not None else _ordered_columns(table, layout, special, remedy=remedies.columns)
     features = feature_columns(
         table, but=(*special, *columns.values()), chosen=layout.features, option=remedies.option("features")
     )
@@ -174,7 +167,7 @@ def read_part(
     )
 
 
-def concatenated(parts: Sequence[Part], path: Path) -> Part:
+def concatenated(parts: Sequence[Part], path: Path, *, digest: str) -> Part:
     """Return parts of the same layout, one after the other, as that of the files of one path."""
     import pandas as pd
 
@@ -186,7 +179,7 @@ def concatenated(parts: Sequence[Part], path: Path) -> Part:
         return None if given[0] is None else np.concatenate(given)
 
     columns = {name: column(name) for name in ("eta", "codes", "weights", "groups")}
-    return Part(table=FileTable(path=path, frame=frame, digest=""), features=first.features, **columns)
+    return Part(table=FileTable(path=path, frame=frame, digest=digest), features=first.features, **columns)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -197,19 +190,21 @@ class Reading:
     model: Any = None
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    remedies: Remedies = OF_FIT
 
     def part(self, table: FileTable) -> Part:
         """Return the rows of a file."""
-        return read_part(table, self.layout, model=self.model, needed=self.needed, optional=self.optional)
+        which = {"needed": self.needed, "optional": self.optional}
+        return read_part(table, self.layout, model=self.model, remedies=self.remedies, **which)
 
 
-def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | None]) -> dict[str, str]:
+def _ordered_columns(
+    table: FileTable, layout: Layout, special: Sequence[str | None], *, remedy: str
+) -> dict[str, str]:
     """Return the probability columns in the order of the classes; one column for both of two, where it is one."""
     if layout.is_one_column:
         return {layout.class_names[1]: str(layout.proba)}
-    named = probability_columns(
-        table, str(layout.proba), but=[name for name in special if name], remedy=layout.remedies.columns
-    )
+    named = probability_columns(table, str(layout.proba), but=[name for name in special if name], remedy=remedy)
     found = {canonical(star): name for star, name in named.items()}
     if missing := [name for name in layout.class_names if name not in found]:
         raise UsageError(

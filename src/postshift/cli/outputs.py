@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from postshift._validation import IntArray
 from postshift.cli.basis_option import Bases
 from postshift.cli.columns import Classes
 from postshift.cli.console import as_json
@@ -18,6 +19,10 @@ from postshift.cli.run_files import FACTS, HISTORY, METRICS, REPORT, VALIDATION
 from postshift.cli.run_folder import Writer
 from postshift.estimators import HistoryRecord
 from postshift.report import Facts, write_report
+
+
+COPIED_CELLS = 1_000_000  # probabilities in the copy of the validation rows: about 20 MB
+_SEED = 0
 
 
 def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: int | None = None) -> dict[str, Any]:
@@ -55,8 +60,22 @@ def history_csv(shifter: Any) -> str:
     return stream.getvalue()
 
 
+def most_rows(n_classes: int) -> int:
+    """Return how many rows a copy of the validation rows may have.
+
+    Examples
+    --------
+    >>> most_rows(10)
+    100000
+    """
+    return max(1, COPIED_CELLS // n_classes)
+
+
 def validation_csv(shifter: Any, part: Part, classes: Classes, phi: Mapping[str, Any]) -> str:
-    """Return the validation rows: true labels where known, labels before and after, held-out ones, probabilities."""
+    """Return the validation rows: true labels where known, labels before and after, held-out ones, probabilities.
+
+    Where they are too many, those that were held out, and a draw of the others.
+    """
     import pandas as pd
 
     held, values = shifter.held_out_, classes.array.astype(object)
@@ -69,7 +88,18 @@ def validation_csv(shifter: Any, part: Part, classes: Classes, phi: Mapping[str,
     columns["after"] = shifter.predict(part.eta, phi).astype(object)
     columns["held_out"] = held_out
     columns |= {f"p_{name}": part.eta[:, place] for place, name in enumerate(classes.names)}
-    return str(pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
+    copied = _copied_rows(len(part), most_rows(len(classes.names)), first=held.rows)
+    return str(pd.DataFrame(columns).iloc[copied].to_csv(index=False, lineterminator="\n"))
+
+
+def _copied_rows(n_rows: int, most: int, *, first: IntArray) -> IntArray:
+    """Return the numbers of at most so many rows, in their order: some before all others, and a draw of the rest."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(_SEED)
+    others = np.setdiff1d(np.arange(n_rows), first)
+    some = first if len(first) <= most else rng.choice(first, size=most, replace=False)
+    return np.sort(np.concatenate([some, rng.choice(others, size=most - len(some), replace=False)]))
 
 
 def facts_of(

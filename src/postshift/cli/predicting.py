@@ -13,6 +13,7 @@ from postshift.cli.errors import UsageError
 from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.model_file import read_model
 from postshift.cli.parquet_files import read_rows
+from postshift.cli.remedies import OF_RUN
 from postshift.cli.rule_file import RuleFile
 from postshift.cli.run_files import RULE
 from postshift.cli.run_folder import Run, open_run
@@ -42,7 +43,7 @@ class LoadedRun:
 
     def reading(self, layout: Layout | None = None, **which: tuple[str, ...]) -> Reading:
         """Return how rows are read; ``which`` of their columns, as in :func:`read_part`."""
-        return Reading(layout=layout or self.layout, model=self.model, **which)
+        return Reading(layout=layout or self.layout, model=self.model, remedies=OF_RUN, **which)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

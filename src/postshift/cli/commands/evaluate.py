@@ -51,6 +51,7 @@ def command(
     Example: postshift evaluate run test.csv
     """
     from postshift.cli.predicting import LoadedRun
+    from postshift.cli.run_folder import METRICS
 
     console = console_of(quiet=quiet, as_json=json)
     with console.warnings_shown():
@@ -58,6 +59,11 @@ def command(
         layout = replace(loaded.layout, label=label or loaded.layout.label, groups=groups or loaded.layout.groups)
         how: dict[str, Any] = {"pos_label": pos_label, "trust_metric": trust_metric, "scheduler": scheduler}
         found = evaluated(loaded, data, layout, metric, **how)
+    if found["used_for_the_fit"]:
+        console.note(
+            f"warning: these are the {found['used_for_the_fit']} rows of the fit, and their scores are too high for "
+            f"new ones: evaluate other rows; {METRICS} in the run has scores of rows that were held out"
+        )
     show(found, console)
     console.result(found)
 
@@ -96,7 +102,15 @@ def evaluated(
         read = metadata_names(chosen.metric)
         part, labels = labelled_rows(loaded.rule, reading, data, columns=read, scheduler=scheduler)
     found = evaluation(loaded.rule, part, labels, layout, metric=chosen)
-    return {**found, "positive_class": chosen.positive_class(layout, part.groups)}
+    used = _side_of_fit(loaded, part.table.digest)
+    return {**found, "positive_class": chosen.positive_class(layout, part.groups), "used_for_the_fit": used}
+
+
+def _side_of_fit(loaded: Any, digest: str) -> str | None:
+    """Return which rows of the fit a file has, by its digest, if it has some."""
+    digests = loaded.run.header["digests"]
+    sides = {"val": "validation", "train": "training"}
+    return next((name for side, name in sides.items() if digests.get(side) == digest), None)
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:

@@ -208,6 +208,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
     on = found["scored_on"]
     where = "rows, which the fit has used" if on["used_for_the_fit"] else "rows not used for the fit"
+    if on["rows"] < found["validation_rows"]:
+        where += f" (a draw of the {found['validation_rows']:,} validation rows)"
     limits = (found["intervals"] or {}).get("gain")
     within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
     console.say(

@@ -37,7 +37,7 @@ def command(
     with as_written(file):
         facts = Facts.from_json(file.read_text(encoding="utf-8"))
     path = output or run / REPORT
-    check_place(path, force=force or path == run / REPORT)
+    check_place(path, force=force or output is None)
     with as_written(file):
         write_report(facts, path)
     console.say(f"report: {path}")
