@@ -89,8 +89,8 @@ def options_of(command):
 def check_advice(arguments, err):
     """Every option that an error or a warning names is one of the command, or of the command that it names.
 
-    ``--x of the fit`` and ``fit again with --x`` are options of fit, whatever the command is; what the user wrote may be
-    repeated.
+    ``--x of the fit`` and ``fit again with --x`` are options of fit, whatever the command is; what the user wrote may
+    be repeated.
     """
     command, given = (str(arguments[0]) if arguments else ""), {str(each).partition("=")[0] for each in arguments}
     for line in err.splitlines():

@@ -52,7 +52,8 @@ def shop(files, tmp_path):
         frame.assign(p_ant=frame["p_ant"] * 2).to_csv(tmp_path / f"{name}-sums.csv", index=False)
         frame.rename(columns=lambda each: each.replace("p_", "q_")).to_csv(tmp_path / f"{name}-q.csv", index=False)
         frame.drop(columns="amount").to_csv(tmp_path / f"{name}-light.csv", index=False)
-    (tmp_path / "mine.py").write_text("import numpy\n\n\ndef hits(y_true, y_pred, sample_weight=None):\n"
+    (tmp_path / "mine.py").write_text(
+        "import numpy\n\n\ndef hits(y_true, y_pred, sample_weight=None):\n"
         "    return numpy.average(y_true == y_pred, weights=sample_weight)\n"
     )
     script(tmp_path / "share.py", "import sys; t = open(sys.argv[1]).read(); print(t.count('cat') / t.count('\\n'))\n")

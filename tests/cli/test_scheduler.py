@@ -302,7 +302,6 @@ def test_options_that_do_not_go_together(rows, tmp_path):
     assert done.code == 2
     assert "--train" in done.error
     how = ("predict", rows / "run", rows / "test")
-    assert "leave it out" in inside(*how, "-o", tmp_path / "labels.csv", "--force").error
     assert "name a folder" in inside(*how, "-o", tmp_path / "labels.csv", "--scheduler", "local").error
     (tmp_path / "labels").touch()
     assert "is a file" in inside(*how, "-o", tmp_path / "labels", "--scheduler", "local").error

@@ -24,7 +24,7 @@ def test_nobody_is_sent_to_an_index_for_postshift():
 
 def test_every_extra_that_a_page_names_is_there():
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    named = re.compile(r"pip install (?:-e )?'\.\[([a-z,]+)\]'|\binstall\(((?:\"[a-z]+\"|'[a-z]+')(?:, (?:\"[a-z]+\"|'[a-z]+'))*)\)")
+    named = re.compile(r"pip install (?:-e )?'\.\[([a-z,]+)\]'|\binstall\(([\"'][a-z\"', ]+[\"'])\)")
     found = {
         extra
         for path in pages()

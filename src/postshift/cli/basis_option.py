@@ -10,11 +10,13 @@ from sklearn.utils import get_tags
 
 from postshift._validation import FloatArray
 from postshift.basis import GroupBasis, named_bases
-from postshift.cli.columns import Classes, listed
+from postshift.cli.columns import Classes, listed, pick
 from postshift.cli.errors import UsageError, first_line
+from postshift.cli.groups import alike
 from postshift.cli.inputs import Part
 from postshift.cli.row_numbers import counts_rows, differs_by_row
 from postshift.cli.rule_file import FittedBasis
+from postshift.cli.tables import FileTable
 from postshift.estimators.bases import Rows, fitted_bases
 
 AUTO = "auto"
@@ -81,9 +83,7 @@ def fit_bases(
     """
     parts = [part for part in (train, val) if part is not None]
     names = [name for name in val.features if all(name in part.features for part in parts)]
-    read = Features.of(
-        [name for name in names if all(_is_numeric(name, part) for part in parts)], parts, chosen=chosen
-    )
+    read = Features.of([name for name in names if all(_is_numeric(name, part) for part in parts)], parts, chosen=chosen)
     if text == AUTO:
         if train is None or train.codes is None:
             return Bases()
@@ -95,7 +95,7 @@ def fit_bases(
     for name, basis in named_bases(text).items():
         _check_labels(name, basis, train=train, val=val)
         by_group = isinstance(basis, GroupBasis)
-        columns = _columns_of(basis, [*names, *grouped]) if by_group else list(read.names)
+        columns = _columns_of(basis, [*names, *grouped], tables) if by_group else list(read.names)
         if not columns:
             raise UsageError(
                 f"basis {name!r} reads features that are numbers, and there are none: add such columns, or take "
@@ -113,8 +113,10 @@ def fit_bases(
 
 def _fitted(basis: Any, columns: list[str], classes: Classes, *, train: Part | None, val: Part) -> Bases:
     """Fit bases to some columns."""
-    val_rows = _rows(val, columns, classes)
-    labelled = None if train is None else _rows(train, columns, classes)
+    parts = [part for part in (val, train) if part is not None]
+    frames = alike((part.table.frame[columns] for part in parts), columns)
+    val_rows, *others = (_rows(part, frame, classes) for part, frame in zip(parts, frames, strict=True))
+    labelled = others[0] if others else None
     try:
         fitted, phi = fitted_bases(basis, given=labelled or val_rows, labelled=labelled, val=val_rows)
         on_train = {} if labelled is None else {name: each.transform(labelled.X) for name, each in fitted.items()}
@@ -128,11 +130,9 @@ def _fitted(basis: Any, columns: list[str], classes: Classes, *, train: Part | N
     return Bases(fitted=kept, val=phi, train=on_train)
 
 
-def _rows(part: Part, columns: list[str], classes: Classes) -> Rows:
-    """Return the rows as bases are fitted to them."""
-    return Rows(
-        X=part.table.frame[columns], y=part.labels(classes), codes=part.codes, weights=part.weights, eta=part.eta
-    )
+def _rows(part: Part, frame: Any, classes: Classes) -> Rows:
+    """Return the rows, some of their columns, as bases are fitted to them."""
+    return Rows(X=frame, y=part.labels(classes), codes=part.codes, weights=part.weights, eta=part.eta)
 
 
 def _check_labels(name: str, basis: Any, *, train: Part | None, val: Part) -> None:
@@ -149,10 +149,15 @@ def _check_labels(name: str, basis: Any, *, train: Part | None, val: Part) -> No
         )
 
 
-def _columns_of(basis: Any, names: list[str]) -> list[str]:
+def _columns_of(basis: Any, names: list[str], tables: Sequence[FileTable]) -> list[str]:
     """Return the columns that groups are by, or all where positions are given or a name is not there."""
     wanted = basis.columns if isinstance(basis.columns, list | tuple) else [basis.columns]
-    return list(wanted) if all(name in names for name in wanted) else names
+    if any(name not in names for name in wanted):
+        return names
+    for table in tables:
+        for name in wanted:
+            pick(table, name, option="--basis")  # which refuses lists and records
+    return list(wanted)
 
 
 def _is_numeric(name: str, part: Part) -> bool:

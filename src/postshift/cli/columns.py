@@ -201,7 +201,8 @@ def _no_numbers(table: FileTable, name: str, *, what: str) -> str:
     column = table.frame[name]
     bad = (pd.to_numeric(column.astype(str), errors="coerce").isna() & column.notna()).to_numpy()
     if not bad.any():  # numbers that are kept as text, or as decimals
-        return f"column {name!r} of {table.path} holds {what} as {column.dtype}: write them as numbers"
+        kind = type(column.loc[column.first_valid_index()]).__name__ if column.notna().any() else "nothing"
+        return f"column {name!r} of {table.path} holds {what} as {kind}: write them as numbers"
     shown = str(column.iloc[int(np.argmax(bad))])[:_WIDTH]
     return (
         f"column {name!r} of {table.path} holds {what} and must hold numbers, with a point for decimals; "

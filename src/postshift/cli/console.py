@@ -204,7 +204,9 @@ def show_traceback() -> None:
 
 def _escaped(line: str) -> str:
     """Return a line of JSON with the characters escaped that are not printable."""
-    return line if line.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+    return (
+        line if line.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+    )
 
 
 def _takes_unicode(stream: Any) -> bool:

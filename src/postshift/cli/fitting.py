@@ -15,12 +15,12 @@ from postshift.cli.errors import StoppedError, UsageError, WorkError, printable
 from postshift.cli.inputs import Layout, Part, Reading
 from postshift.cli.metric_option import MetricOption, read_metric, with_pos_label
 from postshift.cli.model_file import model_classes, read_model
+from postshift.cli.notices import left_out, say_draws, say_features
 from postshift.cli.parquet_files import SUFFIX, parquet_files, read_rows
 from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.request import FitRequest
-from postshift.cli.row_numbers import doubtful_text, left_out_text
 from postshift.cli.rule_file import RuleFile
-from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, VALIDATION, damaged
+from postshift.cli.run_files import ANSWERS, METRICS, REPORT, RULE, damaged
 from postshift.cli.run_folder import Run, Target, Writer, check_same, open_run, target_of
 from postshift.cli.tables import FileTable, digest_of, read_bytes
 from postshift.metrics import from_predictions
@@ -97,44 +97,10 @@ def _fit_run(request: FitRequest, console: Console, target: Target, held: Cluste
         groups=given.layout.groups,
         chosen=request.features is not None,
     )
-    _say_features(given, bases, console)
-    _say_draws(request, given, console)
+    say_features(console, bases, given.val, given.model)
+    say_draws(console, given.val, given.train, labelled=not given.metric.keeps_labels, out=request.out)
     _make(request, given, bases, target=target, header=header, console=console)
     return summary(open_run(request.out))
-
-
-def _say_features(given: _Given, bases: Bases, console: Console) -> None:
-    """Say which columns are no features since they number the rows, and which may be none."""
-    if left_out := _left_out(given, bases):
-        console.note(f"warning: {left_out_text(left_out)}")
-    for name in () if bases.features is None else bases.features.doubtful:
-        others = [each for each in given.val.features if each != name]
-        console.note(f"warning: {doubtful_text(name, others)}")
-
-
-def _say_draws(request: FitRequest, given: _Given, console: Console) -> None:
-    """Say, before the work, of how many rows there is a draw only: to compare the rules, and in the copy of the rows."""
-    from postshift.cli.outputs import most_rows
-    from postshift.rules.scoring import MAX_TRAIN, MAX_VAL
-
-    n_val, n_copied = len(given.val), most_rows(len(given.layout.class_names))
-    sizes = [(MAX_VAL, n_val, "validation"), (MAX_TRAIN, 0 if given.train is None else len(given.train), "training")]
-    if not given.metric.keeps_labels:
-        for most, n_rows, what in sizes:
-            if n_rows > most:
-                console.note(f"note: the rules are compared on a draw of {most:,} of the {n_rows:,} {what} rows")
-    if n_val > n_copied:
-        command = f"postshift predict {shlex.quote(str(request.out))} {shlex.quote(str(request.val))} -o FILE"
-        console.note(
-            f"note: {VALIDATION} will have a draw of {n_copied:,} of the {n_val:,} validation rows; {command} labels all"
-        )
-
-
-def _left_out(given: _Given, bases: Bases) -> tuple[str, ...]:
-    """Return the columns that number the rows, where anything would have read them as features."""
-    if bases.features is not None:
-        return bases.features.left_out
-    return given.val.left_out if given.model is not None and not hasattr(given.model, "feature_names_in_") else ()
 
 
 def _check_packages() -> None:
@@ -452,8 +418,8 @@ def _used(request: FitRequest, given: _Given, bases: Bases) -> list[tuple[str, s
         pairs.append(("weights", f"column {given.layout.weight}"))
     if given.layout.groups is not None:
         pairs.append(("groups", f"column {given.layout.groups}"))
-    if left_out := _left_out(given, bases):
-        pairs.append(("left out", f"{', '.join(left_out)} (numbers the rows)"))
+    if names := left_out(bases, given.val, given.model):
+        pairs.append(("left out", f"{', '.join(names)} (numbers the rows)"))
     return [(name, printable(text)) for name, text in pairs]
 
 

@@ -198,9 +198,7 @@ class Reading:
         return read_part(table, self.layout, model=self.model, remedies=self.remedies, **which)
 
 
-def _ordered_columns(
-    table: FileTable, layout: Layout, special: Sequence[str | None], *, remedy: str
-) -> dict[str, str]:
+def _ordered_columns(table: FileTable, layout: Layout, special: Sequence[str | None], *, remedy: str) -> dict[str, str]:
     """Return the probability columns in the order of the classes; one column for both of two, where it is one."""
     if layout.is_one_column:
         return {layout.class_names[1]: str(layout.proba)}

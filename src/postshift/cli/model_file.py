@@ -78,9 +78,7 @@ def model_eta(model: Any, table: FileTable, features: list[str], *, remedy: str 
     try:
         return np.asarray(model.predict_proba(rows), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"the model cannot predict the rows of {table.path}: {first_line(error)}: {remedy}"
-        ) from error
+        raise UsageError(f"the model cannot predict the rows of {table.path}: {first_line(error)}: {remedy}") from error
 
 
 def _named_types(path: Path) -> list[str]:

@@ -20,7 +20,6 @@ from postshift.cli.run_folder import Writer
 from postshift.estimators import HistoryRecord
 from postshift.report import Facts, write_report
 
-
 COPIED_CELLS = 1_000_000  # probabilities in the copy of the validation rows: about 20 MB
 _SEED = 0
 

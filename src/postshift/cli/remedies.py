@@ -1,4 +1,4 @@
-"""What to do about a file whose columns do not fit: an option of the fit, or another file where a run says its columns."""
+"""What to do about a file whose columns do not fit: an option of the fit, or other columns where a run says which."""
 
 from __future__ import annotations
 

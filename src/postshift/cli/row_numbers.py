@@ -8,7 +8,6 @@ customer or may mean something: it is kept, and said.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ def is_index_name(name: str) -> bool:
 
     Examples
     --------
-    >>> [name for name in ("Unnamed: 0", "", "__index_level_0__", "Unnamed: 0.1", "age", "index") if is_index_name(name)]
-    ['Unnamed: 0', '', '__index_level_0__', 'Unnamed: 0.1']
+    >>> [name for name in ("Unnamed: 0", "", "__index_level_0__", "age", "index") if is_index_name(name)]
+    ['Unnamed: 0', '', '__index_level_0__']
     """
     return _INDEX.fullmatch(name) is not None
 
@@ -55,27 +54,6 @@ def differs_by_row(values: Any) -> bool:
     if numbers is None or len(numbers) < _MANY or np.ptp(numbers) >= _SPREAD * len(numbers):
         return False
     return len(np.unique(numbers)) == len(numbers)
-
-
-def left_out_text(names: Sequence[str]) -> str:
-    """Say which columns are left out, and how they are taken all the same."""
-    return (
-        f"{_columns(names)} numbers the rows, as an index that was written with them, and is left out of the features: "
-        "write the file without it, or choose the features with --features"
-    )
-
-
-def doubtful_text(name: str, others: Iterable[str]) -> str:
-    """Say that a column may number the rows, and how it is left out."""
-    rest = ",".join(others)
-    how = f"leave it out with --features '{rest}'" if rest else "drop it"
-    return f"column {name!r} has a different whole number in each row and is read as a feature: if it only names them, {how}"
-
-
-def _columns(names: Sequence[str]) -> str:
-    """Name one column, or several of which each does something."""
-    listed = ", ".join(map(repr, names))
-    return f"column {listed}" if len(names) == 1 else f"each of the columns {listed}"
 
 
 def _whole(values: Any) -> Any:

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray
+from postshift.basis import GroupBasis
 from postshift.cli._skops import import_skops
 from postshift.cli.columns import listed, pick
 from postshift.cli.errors import UsageError, first_line
+from postshift.cli.groups import with_groups_of
 from postshift.cli.run_files import RULE, as_written, damaged
 from postshift.cli.tables import FileTable
 from postshift.core.archive import write_atomically
@@ -36,8 +38,11 @@ class FittedBasis:
         """Return the functions of the rows of a file."""
         for name in self.columns:
             pick(table, name, option="a column that a basis reads")
+        rows = table.frame[list(self.columns)]
+        if isinstance(self.basis, GroupBasis):
+            rows = with_groups_of(self.basis, rows)
         try:
-            return np.asarray(self.basis.transform(table.frame[list(self.columns)]))
+            return np.asarray(self.basis.transform(rows))
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"the columns {listed(self.columns)} of {table.path} cannot be read as in the fit: {first_line(error)}"

@@ -12,7 +12,7 @@ import csv
 import gzip
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _NAMES = {",": "commas", "\t": "tabs"}
@@ -116,7 +116,7 @@ def _unclosed(text: bytes, separator: str) -> str:
     return f"a quotation mark in line {number} is never closed: close it, or remove it"
 
 
-def _is_empty(column: Sequence[Any] | Any) -> bool:
+def _is_empty(column: Any) -> bool:
     """Return whether a column has nothing in any row."""
     kept = column.dropna()
     return bool(kept.astype(str).str.strip().eq("").all())
