@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from postshift.cli.console import Console
 from postshift.cli.inputs import Part
-from postshift.cli.run_folder import VALIDATION
+from postshift.cli.run_files import VALIDATION
 
 if TYPE_CHECKING:  # dear to import
     from postshift.cli.basis_option import Bases

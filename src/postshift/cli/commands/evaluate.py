@@ -44,14 +44,14 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Score the rows of DATA before and after, with a paired bootstrap interval.
+    """Score the rows of DATA before and after, with 95 % intervals.
 
     A metric of a Python file is read from the copy in the run, where that is trusted, or named again by --metric.
 
     Example: postshift evaluate run test.csv
     """
     from postshift.cli.predicting import LoadedRun
-    from postshift.cli.run_folder import METRICS
+    from postshift.cli.run_files import METRICS
 
     console = console_of(quiet=quiet, as_json=json)
     with console.warnings_shown():
@@ -108,7 +108,7 @@ def evaluated(
 
 def _side_of_fit(loaded: Any, digest: str) -> str | None:
     """Return which rows of the fit a file has, by its digest, if it has some."""
-    digests = loaded.run.header["digests"]
+    digests = loaded.run.header.digests
     sides = {"val": "validation", "train": "training"}
     return next((name for side, name in sides.items() if digests.get(side) == digest), None)
 
