@@ -163,7 +163,6 @@ def test_advice_about_runs_that_are_there(shop):
         (shop / "run" / name).write_text("{")
         wrong = inside("predict", "run", "test.csv", "-o", "labels.csv", cwd=shop)
         assert wrong.code == 3
-    (shop / "run" / "facts.json").unlink()
     assert inside(*again, "--force", cwd=shop).code == 0
     (shop / "run" / "facts.json").unlink()
     follow(shop, ("report", "run"), "fit again with --force", (*again, "--force"))

@@ -487,7 +487,7 @@ def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, whol
     assert any("--force" in text for text in seen)
     replaced = inside(*how, "--out", run, "--force")
     assert replaced.code == 0, replaced.err
-    assert inside("predict", run, files / "test.csv", "-o", tmp_path / "o.csv").code == 0
+    assert inside("predict", run, files / "test.csv", "-o", tmp_path / "o.csv", "--force").code == 0
 
 
 def test_a_run_cut_off_before_it_says_what_it_is_is_replaced(made, how):
