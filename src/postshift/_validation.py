@@ -25,6 +25,7 @@ IntArray = npt.NDArray[np.intp]
 SUM_TOLERANCE = 1e-3
 MIN_ROWS = 2
 MIN_CLASSES = 2
+NEGLIGIBLE = 1e-100  # a weight below this share of the mean counts as 0
 
 
 def as_numbers(values: Any, *, name: str) -> FloatArray:
@@ -159,6 +160,15 @@ def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatA
     if total == 0 or total > np.finfo(float).max / n_rows:
         raise WeightError(f"{name} must have a sum that is positive and finite. Got {n_rows} values of mean {total:g}")
     return values
+
+
+def relative_weights(weights: FloatArray | None) -> FloatArray | None:
+    """Return weights of mean 1, or None where all are equal: the scale of weights says nothing."""
+    if weights is None or (weights == weights[0]).all():
+        return None
+    shares = weights / weights.max()
+    shares /= shares.mean()
+    return np.where(shares < NEGLIGIBLE, 0.0, shares)
 
 
 def check_rows(n_rows: int, *, name: str) -> None:

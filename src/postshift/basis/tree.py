@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from postshift._validation import FloatArray, IntArray, check_count
+from postshift._validation import FloatArray, IntArray, check_count, check_weights, relative_weights
 from postshift.basis._columns import missing, take_columns, text_columns
 from postshift.basis.base import Basis
 from postshift.exceptions import BasisError
@@ -142,7 +142,9 @@ class TreeBasis(Basis):
         rows, labels = validate_data(self, X, y, reset=True, skip_check_array=True)
         self.texts_ = {place: _values(take_columns(rows, place)) for place in text_columns(rows)}
         tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state)
-        tree.fit(self._numbers(rows), column_or_1d(labels, warn=True), sample_weight=sample_weight)
+        numbers, labels = self._numbers(rows), column_or_1d(labels, warn=True)
+        weights = relative_weights(check_weights(sample_weight, n_rows=len(labels), name="sample_weight"))
+        tree.fit(numbers, labels, sample_weight=weights)
         self.splits_ = Splits.of(tree)
         return self._settled(rows, [f"leaf {place + 1}" for place in range(tree.get_n_leaves())])
 

@@ -104,7 +104,7 @@ class InfluenceFit:
         self.prior = grams[0].cross.sum(axis=0) / grams[0].total
         self._totals = [gram.total for gram in grams]
         gram, self._cross = _mean_gram(grams)
-        penalty = ridge * np.trace(gram) / val.row_weights.sum()
+        penalty = ridge * np.trace(gram) / np.count_nonzero(val.row_weights)
         self._factor = scipy.linalg.cho_factor(gram + penalty * np.eye(len(gram)))
 
     def sums_of(self, classifier: Classifier) -> ClassifierSums:

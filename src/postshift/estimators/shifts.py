@@ -101,9 +101,12 @@ class Shifts:
 
 def _check_validation(val: Table, classes: Any) -> None:
     """Refuse labels of one class only, and warn of probabilities that leave nothing to shift."""
-    if val.labels is not None and val.n_rows > 1 and (val.labels == val.labels[0]).all():
+    rows = val.places_with_weight(name="validation")
+    labels = val.labels if val.labels is None or rows is None else val.labels[rows]
+    if labels is not None and len(labels) > 1 and (labels == labels[0]).all():
+        above = "" if rows is None else " of a weight above 0"
         raise LabelError(
-            f"all {val.n_rows} validation rows are of class {classes[val.labels[:1]].tolist()[0]!r}, which says "
+            f"all {len(labels)} validation rows{above} are of class {classes[labels[:1]].tolist()[0]!r}, which says "
             "nothing of the others: give rows of them too"
         )
     if (val.eta.max(axis=1) >= SURE).all():

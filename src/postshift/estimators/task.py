@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray, unknown
 from postshift.core.psi import ConfusionMetric
@@ -41,6 +42,7 @@ class Task:
 
     problem: Problem
     driver: Driver | None = None
+    rows: IntArray | None = None  # which validation rows the problem has; None for all
 
     def solve(
         self,
@@ -54,12 +56,20 @@ class Task:
     ) -> tuple[Chosen, int]:
         """Return what was chosen and the number of questions that were answered."""
         choice = replace(self._choice(method, budget=budget, seed=seed), n_jobs=n_jobs)
+        if fold_groups is not None and self.rows is not None:
+            fold_groups = np.asarray(fold_groups)[self.rows]
         if self.driver is None:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
-            return without_questions(fit), 0
+            return self._among_all(without_questions(fit)), 0
         interview = Interview(lambda: choice.fit(self.problem, fold_groups=fold_groups), budget=budget)
         converse(interview, self.driver, on_answer=lambda question, _: step(question.text))
-        return interview.result(), interview.n_questions
+        return self._among_all(interview.result()), interview.n_questions
+
+    def _among_all(self, chosen: Chosen) -> Chosen:
+        """Return the choice with the numbers that its rows have among all validation rows."""
+        if self.rows is None:
+            return chosen
+        return replace(chosen, held_out=replace(chosen.held_out, rows=self.rows[chosen.held_out.rows]))
 
     def n_steps(self, method: str, *, budget: int | None, seed: int) -> int | None:
         """Return how often ``step`` will be called, at the most."""
@@ -125,12 +135,17 @@ def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, An
 def make_task(
     goal: Goal, *, train: Table | None, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> Task:
-    """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows."""
+    """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
+
+    Rows of weight 0 are left out. A metric that keeps its labels to itself is shown all validation rows.
+    """
     for name, values in metadata.items():
         if np.shape(values)[:1] != (val.n_rows,):
             raise ShapeError(
                 f"{name} must have one value for each of the {val.n_rows} validation rows. Got {np.shape(values)}"
             )
+    if train is not None and (counted := train.places_with_weight(name="training")) is not None:
+        train = replace(train.take(counted), whole=train.whole)
     if isinstance(goal, PredictionFunction):
         driver = PredictionDriver(goal, classes=classes)
         problem = Problem.queried(train, val, kind=driver.kind, scale=goal.scale, reads_labels=True)
@@ -140,12 +155,17 @@ def make_task(
             f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that keeps its labels to "
             "itself in postshift.metrics.from_predictions"
         )
+    rows = val.places_with_weight(name="validation")
+    if rows is not None:
+        val, metadata = val.take(rows), {name: _safe_indexing(values, rows) for name, values in metadata.items()}
     if isinstance(goal, CellMetric):
         goal = _of_cells(goal, val, classes)
     if isinstance(goal, LabelFunction):
-        return _label_task(goal, train=train, val=val, classes=classes, metadata=metadata)
-    codes = _group_codes(goal, groups, metadata)
-    return Task(problem=Problem.labelled(train, val, goal, groups=codes))
+        task = _label_task(goal, train=train, val=val, classes=classes, metadata=metadata)
+    else:
+        codes = _group_codes(goal, groups, metadata)
+        task = Task(problem=Problem.labelled(train, val, goal, groups=codes))
+    return replace(task, rows=rows)
 
 
 def value_of(
@@ -178,8 +198,9 @@ def labelled_problem(metric: ConfusionMetric, *, val: Table, groups: Any, metada
 
 def _of_cells(metric: CellMetric, val: Table, classes: Any) -> CellMetric | LabelFunction:
     """Return the metric for so many rows; or the function itself, where it reads more than weights of cells."""
-    weights: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
-    scaled = replace(metric, total=float(weights.sum()))
+    given: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
+    scaled = replace(metric, total=float(given.sum()))
+    weights = given / given.mean()  # the trial has an absolute tolerance
     rng, n_classes = np.random.default_rng(0), val.n_classes
     tried = [np.argmax(val.eta, axis=1), np.argmax(val.eta / val.eta.mean(axis=0), axis=1)]
     tried += [rng.integers(n_classes, size=val.n_rows) for _ in range(3)]

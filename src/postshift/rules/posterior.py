@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.special import softmax
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, relative_weights
 
 FLOOR = 1e-6  # probabilities below it count as it
 
@@ -51,14 +52,21 @@ def centred_logs(eta: FloatArray) -> FloatArray:
 
 
 def fit_stack(eta: FloatArray, labels: IntArray, weights: FloatArray | None) -> Stack:
-    """Fit the stack by ridge multinomial logistic regression (C = 1)."""
+    """Fit the stack by ridge multinomial logistic regression (C = 1), whatever the scale of the weights."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
+    if weights is not None:
+        rows = weights > 0
+        eta, labels, weights = eta[rows], labels[rows], relative_weights(weights[rows])
     seen = np.unique(labels)
     n_classes = eta.shape[1]
     if len(seen) == 1:
         return Stack(np.zeros((n_classes, 1)), np.zeros(1), seen)
-    model = LogisticRegression(C=1.0, max_iter=2000, tol=1e-6).fit(centred_logs(eta), labels, sample_weight=weights)
+    model = LogisticRegression(C=1.0, max_iter=2000, tol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # where it stops is scored like any other rule
+        model.fit(centred_logs(eta), labels, sample_weight=weights)
     coef, intercept = model.coef_, model.intercept_
     if len(seen) == 2:  # scikit-learn gives the second class's score against 0
         coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.append(0.0, intercept)

@@ -109,6 +109,7 @@ class Problem:
     scale: float = 1.0
     rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
     n_total: int | None = None
+    times: FloatArray | None = field(default=None, repr=False)  # how often a reweighting counts each row; None: once
 
     @classmethod
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
@@ -119,7 +120,7 @@ class Problem:
         Classes without validation rows are left as they are, with a warning: a metric of the recalls is that of the
         recalls of the others.
         """
-        _check_tables(train, val)
+        train, val = _checked_tables(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
             raise MetricError(
                 f"metric must be a function of the confusion matrix (GMean(), MacroF1(), ...). Got {metric!r} instead"
@@ -157,7 +158,7 @@ class Problem:
         scale, are not trusted. ``reads_labels`` lets rules such as the stack read the labels of ``val`` all the same;
         otherwise these are put away.
         """
-        _check_tables(train, val)
+        train, val = _checked_tables(train, val)
         if not reads_labels:
             val = replace(val, labels=None)
         if kind not in ("soft", "hard"):
@@ -191,9 +192,11 @@ class Problem:
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Weight of the validation rows of each category."""
-        weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
-        return np.asarray(np.bincount(self._categories, weights=weights, minlength=self.n_categories), dtype=np.float64)
+        """Number of validation rows of each category; rows of weight 0 are none."""
+        times = np.ones(self.val.n_rows) if self.times is None else self.times
+        if self.val.weights is not None:
+            times = np.where(self.val.weights > 0, times, 0.0)
+        return np.asarray(np.bincount(self._categories, weights=times, minlength=self.n_categories), dtype=np.float64)
 
     @property
     def strata(self) -> IntArray:
@@ -308,7 +311,8 @@ class Problem:
     def take(self, rows: IntArray) -> Problem:
         """Return the problem on some validation rows only."""
         if self.is_labelled:
-            return replace(self, val=self.val.take(rows), categories=self._categories[rows])
+            times = None if self.times is None else self.times[rows]
+            return replace(self, val=self.val.take(rows), categories=self._categories[rows], times=times)
         if not self.takes_subsets:
             raise MetricError(
                 "whoever answers serves all validation rows or none (takes_subsets): no folds can be made"
@@ -359,11 +363,11 @@ def _drawn(n_rows: int, size: int) -> IntArray:
     return np.sort(np.random.default_rng(0).choice(n_rows, size=size, replace=False))
 
 
-def _check_tables(train: Table | None, val: Table) -> None:
-    """Refuse tables that do not fit each other."""
+def _checked_tables(train: Table | None, val: Table) -> tuple[Table | None, Table]:
+    """Return the tables with weights of mean 1, refused where they do not fit each other."""
     check_rows(val.n_rows, name="validation")
     if train is None:
-        return
+        return None, val.relative()
     check_rows(train.n_rows, name="training")
     shapes = [{name: phi.shape[1] for name, phi in part.bases.items()} for part in (train, val)]
     if train.n_classes != val.n_classes or shapes[0] != shapes[1]:
@@ -371,3 +375,4 @@ def _check_tables(train: Table | None, val: Table) -> None:
             f"training and validation rows must have the same classes and bases. Got {train.n_classes} classes with "
             f"bases {shapes[0]} and {val.n_classes} classes with bases {shapes[1]}"
         )
+    return train.relative(), val.relative()

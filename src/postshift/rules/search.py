@@ -2,11 +2,15 @@
 
 With all weights but one fixed, the prediction of a row changes exactly once, where the class overtakes the best of the
 others. So the metric, as a function of that weight, takes at most n + 1 values, and all of them are computed.
+
+The result does not depend on how the classes are numbered: they take turns by their share, the commonest first, and
+values that differ by rounding only count as equal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.problem import Problem
 
 _SAME = 1e-9
+_TIED = 1e-12  # values of a metric that differ by less, relative to the largest, are equal
 _ROUNDING = 1e-13
 _MAX_LOG = 300.0
 _CHUNK = 1 << 22  # numbers held at once when all cuts' confusion matrices are built
@@ -52,16 +57,29 @@ class PluginSearch:
         (best,) = yield from problem.label_values([np.argmax(weights * eta, axis=1)])
         for _ in range(self.max_sweeps):
             before = best
-            for label in range(problem.n_classes):
+            for label in in_turn(problem):
                 cuts = distinct_cuts(weights, eta, label)
                 if not problem.is_labelled:
                     cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, self.max_cuts).astype(int))]
                 values = yield from _values_at(problem, weights, label, cuts)
-                if values.max() > best:
-                    best, weights[label] = float(values.max()), cuts[int(np.argmax(values))]
+                place = better_place(values, best)
+                if place is not None:
+                    best, weights[label] = float(values[place]), cuts[place]
             if best <= before:
                 break
         return plug_in_rule(self.name, weights, problem=problem)
+
+
+def in_turn(problem: Problem) -> list[int]:
+    """Return the classes in the order of their mean probability on the validation rows, the largest first."""
+    return [int(label) for label in np.argsort(-(problem.row_weights @ problem.val.eta), kind="stable")]
+
+
+def better_place(values: Any, best: float) -> int | None:
+    """Return the first place of the largest value, None where it is not above ``best`` by more than rounding."""
+    found = np.asarray(values)
+    tied = _TIED * max(float(np.abs(found).max()), abs(best))
+    return int(np.argmax(found >= found.max() - tied)) if found.max() > best + tied else None
 
 
 def distinct_cuts(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:

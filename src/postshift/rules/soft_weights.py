@@ -20,6 +20,7 @@ from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.problem import Problem
+from postshift.rules.search import better_place, in_turn
 from postshift.rules.simple import mean_prior
 
 TEMPERATURE = 0.2
@@ -163,12 +164,13 @@ def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatA
     values = yield from problem.values([softened(problem.val.eta, theta) for theta in starts])
     best, theta = max(values), starts[int(np.argmax(values))].copy()
     for _ in range(_SWEEPS):
-        for label in range(problem.n_classes):
+        for label in in_turn(problem):
             tried = np.tile(theta, (len(_GRID), 1))
             tried[:, label] += _GRID
             values = yield from problem.values([softened(problem.val.eta, row) for row in tried])
-            if max(values) > best:
-                best, theta = max(values), tried[int(np.argmax(values))]
+            place = better_place(values, best)
+            if place is not None:
+                best, theta = values[place], tried[place]
     return theta
 
 

@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_eta, check_labels, check_phi, check_weights
+from postshift._validation import (
+    MIN_ROWS,
+    FloatArray,
+    IntArray,
+    check_eta,
+    check_labels,
+    check_phi,
+    check_weights,
+    relative_weights,
+)
 from postshift.core.sample import Sample
 from postshift.core.statistics import Statistics
 from postshift.engines.memory import MemoryEngine
-from postshift.exceptions import BasisError
+from postshift.exceptions import BasisError, WeightError
 from postshift.rules.elsewhere import Elsewhere
 from postshift.rules.posterior import Posterior
 
@@ -107,6 +116,23 @@ class Table:
     def at_hand(self) -> Table:
         """Return the rows that are in memory alone."""
         return self if self.whole is None else replace(self, whole=None)
+
+    def relative(self) -> Table:
+        """Return the rows with weights of mean 1, without weights where all are equal."""
+        return self if self.weights is None else replace(self, weights=relative_weights(self.weights))
+
+    def places_with_weight(self, *, name: str) -> IntArray | None:
+        """Return which rows have a weight above 0, None for all; one alone is refused."""
+        weights = relative_weights(self.weights)
+        if weights is None or weights.all():
+            return None
+        places = np.flatnonzero(weights)
+        if len(places) < MIN_ROWS:
+            raise WeightError(
+                f"only {len(places)} of the {self.n_rows} {name} rows has a weight above 0, or all others weigh nothing "
+                f"beside it: give weights to at least {MIN_ROWS} rows"
+            )
+        return places
 
     def take(self, rows: IntArray) -> Table:
         """Return these rows only."""
