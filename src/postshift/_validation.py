@@ -58,6 +58,12 @@ def read_only(array: Any) -> Any:
     return view
 
 
+def copied(values: Any) -> Any:
+    """Return a copy of an array, a frame or a list for a user's function, which may change it."""
+    copy = getattr(values, "copy", None) or getattr(values, "clone", None)
+    return values if copy is None else copy()
+
+
 def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
     """Return class probabilities ``(n, m)``, refused unless every row is a distribution."""
     table = as_table(eta, name=name)

@@ -37,7 +37,7 @@ def slow_influence(train, val, metric, *, radius, n_iter):
     m, z_val = train.n_classes, features(val)
     z = {id(train): features(train), id(val): z_val}
     gram = mean_over(train, val, lambda s, n: np.outer(z[id(s)][n], z[id(s)][n]))
-    rho = 3 * np.trace(gram) / val.row_weights.sum()
+    rho = 3 * np.trace(gram) / val.n_samples
     prior = np.average(train.eta, axis=0, weights=train.row_weights)
 
     def value(table):

@@ -122,6 +122,20 @@ def test_a_group_without_rows_is_not_the_worst(metric):
     assert metric.gradient(confusion)[3:].any()
 
 
+@pytest.mark.parametrize(("metric", "found"), list(zip(WORST, [1 / 3, 0.25, 0.0], strict=True)))
+def test_a_class_without_rows_in_a_group_is_left_out(metric, found):
+    """As in balanced_accuracy_score: recalls of .5 and 0 have the mean .25, whatever a third class would do."""
+    truth, labels = np.array([0, 0, 1]), np.array([0, 1, 0])
+    confusion = np.zeros((6, 3))
+    np.add.at(confusion, (truth, labels), 1 / 6)
+    confusion[3:] = EYE
+    assert metric.value(confusion) == pytest.approx(found)
+    with pytest.warns(UserWarning, match="y_pred contains classes not in y_true"):
+        assert balanced_accuracy_score(truth, [*labels[:2], 2]) == pytest.approx(0.25)
+    assert METRICS[0].value(np.vstack([np.diag([0.2, 0.3, 0.0]), EYE])) == pytest.approx(1)
+    assert not metric.gradient(confusion)[2].any()
+
+
 @pytest.mark.parametrize("metric", WORST, ids=names)
 def test_the_first_of_several_worst_groups_has_the_gradient(metric):
     gradient = metric.gradient(np.vstack([EYE + WRONG, EYE + WRONG]))
@@ -154,8 +168,10 @@ def test_the_smoothed_worst_group_by_hand(metric, counts, seed):
     else:
         rates = np.diagonal(confusion.reshape(2, 3, 3), axis1=1, axis2=2).ravel() / confusion.sum(axis=1)
     shrunk = (counts * rates + 2 * rates[counts > 0].mean()) / (counts + 2)
+    shrunk[counts == 0] = np.nan  # pairs without rows are left out
     by_group = shrunk.reshape(2, -1)
-    values = by_group.prod(axis=1) ** (1 / 3) if metric.inner == "g_mean" else by_group.mean(axis=1)
+    geometric = np.exp(np.nanmean(np.log(by_group), axis=1))
+    values = geometric if metric.inner == "g_mean" else np.nanmean(by_group, axis=1)
     assert smooth.value(confusion) == pytest.approx(soft_minimum(values))
     assert smooth.name == f"{metric.name}_smoothed"
 

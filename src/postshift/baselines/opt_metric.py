@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from postshift._validation import FloatArray, check_count
 from postshift.baselines._base import Baseline, Rows
 from postshift.baselines.plugin_search import model_of
 from postshift.core.plugin import onehot
-from postshift.core.psi import DifferentiableMetric, guarded
+from postshift.core.psi import DifferentiableMetric, gradient_of
 from postshift.estimators.model import eta_of, is_frozen
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import MetricError, SettingError
@@ -142,7 +141,7 @@ def _gradient(problem: Problem, confusion: FloatArray, uniform: FloatArray) -> F
     """Return the metric's gradient, a little nearer to the uniform classifier where it tells no classes apart."""
     metric: Any = problem.fitting_metric
     for place in (confusion, (1 - NUDGE) * confusion + NUDGE * uniform):
-        slopes = guarded(partial(metric.gradient, place), metric, "gradient", confusion.shape)
+        slopes = gradient_of(metric, place)
         if np.ptp(slopes, axis=1).any():
             return slopes
     return None

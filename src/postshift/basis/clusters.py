@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import _num_samples, validate_data
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range, copied
 from postshift.basis._columns import distinct, number_table, one_per_row, place_of, take_columns
 from postshift.basis.base import Basis
 from postshift.basis.user import applied, fitted_copy
@@ -225,7 +225,7 @@ class RBFBasis(Basis):
         if groups is not None:
             return "group ", one_per_row(groups, what=what)
         if callable(self.by):
-            return "group ", one_per_row(self.by(rows), what=what)
+            return "group ", one_per_row(self.by(copied(rows)), what=what)
         if self.by == "class":
             return "class ", one_per_row(y, what="y")
         if self.by == "all":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, copied
 from postshift.basis._columns import distinct, names_of, one_per_row, place_of, take_columns
 from postshift.basis.base import Basis
 from postshift.exceptions import BasisError, SettingError
@@ -165,7 +165,7 @@ class GroupBasis(Basis):
     def _parts(self, rows: Any) -> list[NDArray[Any]]:
         """Return what the groups are made of: one array of values per column."""
         if self.by is not None:
-            given: list[Any] = [self.by(rows)]
+            given: list[Any] = [self.by(copied(rows))]
         elif self.places_ is None:
             given = [rows]
         else:

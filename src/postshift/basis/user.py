@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from postshift._validation import FloatArray, as_numbers, as_table
+from postshift._validation import FloatArray, as_numbers, as_table, copied
 from postshift.basis._columns import names_of
 from postshift.basis.base import Basis, unique_names
 from postshift.exceptions import BasisError
@@ -212,15 +212,15 @@ def fitted_copy(transformer: Any, rows: Any, y: Any) -> Any:
     """Return a fitted copy of a transformer; a callable is returned as it is."""
     if hasattr(transformer, "transform") and not isinstance(transformer, type):
         copy = clone(transformer, safe=False)
-        return copy.fit(rows) if y is None else copy.fit(rows, y)
+        return copy.fit(copied(rows)) if y is None else copy.fit(copied(rows), copied(y))
     if not callable(transformer) or isinstance(transformer, type):
         raise BasisError(f"transformer must be a transformer or a callable. Got {transformer!r} instead")
     return transformer
 
 
 def applied(transformer: Any, rows: Any) -> Any:
-    """Return what a transformer or a callable gives."""
-    return getattr(transformer, "transform", transformer)(rows)
+    """Return what a transformer or a callable gives, of rows of its own."""
+    return getattr(transformer, "transform", transformer)(copied(rows))
 
 
 def _dense(found: Any) -> FloatArray:

@@ -14,10 +14,17 @@ from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
-from postshift._validation import FloatArray, read_only
+from postshift._validation import FloatArray
 from postshift.core.elicitation import ProbePlan
 from postshift.core.probing import ProbeFamily
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, check_is_maximised, guarded
+from postshift.core.psi import (
+    ConfusionMetric,
+    DifferentiableMetric,
+    check_classes,
+    check_is_maximised,
+    gradient_of,
+    value_of,
+)
 from postshift.core.questions import Question
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier, Statistics
@@ -117,13 +124,11 @@ class Matrices:
 
     def _psi(self, confusion: FloatArray) -> FloatArray:
         """Return the metric of a stack of matrices, its failures mapped to ours."""
-        shown = read_only(confusion)
-        return guarded(lambda: self._metric.value(shown), self._metric, "value", confusion.shape[:-2])
+        return value_of(self._metric, confusion)
 
     def _gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the metric's gradient, its failures mapped to ours."""
-        metric, shown = cast("DifferentiableMetric", self._metric), read_only(confusion)
-        return guarded(lambda: metric.gradient(shown), metric, "gradient", confusion.shape)
+        return gradient_of(cast("DifferentiableMetric", self._metric), confusion)
 
 
 class LocalInquiry(Matrices):

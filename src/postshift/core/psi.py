@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -60,10 +60,26 @@ def check_is_maximised(metric: ConfusionMetric) -> None:
         )
 
 
-def guarded(call: Callable[[], FloatArray], metric: ConfusionMetric, what: str, shape: tuple[int, ...]) -> FloatArray:
+def value_of(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
+    """Return psi of a stack of matrices (..., R, m); the metric gets a copy, which it may change."""
+    return _guarded(metric.value, confusion, metric, "value", confusion.shape[:-2])
+
+
+def gradient_of(metric: DifferentiableMetric, confusion: FloatArray) -> FloatArray:
+    """Return the gradient of psi at one matrix; the metric gets a copy, which it may change."""
+    return _guarded(metric.gradient, confusion, metric, "gradient", confusion.shape)
+
+
+def _guarded(
+    call: Callable[[FloatArray], Any],
+    confusion: FloatArray,
+    metric: ConfusionMetric,
+    what: str,
+    shape: tuple[int, ...],
+) -> FloatArray:
     """Return a metric's array, with anything it raises or gets wrong mapped to MetricError."""
     try:
-        found = np.asarray(call(), dtype=np.float64)
+        found = np.array(call(np.array(confusion)), dtype=np.float64)
     except MetricError:
         raise
     except Exception as error:

@@ -8,7 +8,8 @@ constructor            the function is called with         and what becomes of i
 ``from_predictions``   y_pred, or class distributions      asked through ``PredictionDriver``
 =====================  ==================================  ==========================================================
 
-``CellMetric`` is in ``cells``, the drivers are in ``asking``.
+Each call gets arrays of its own: a function that changes them in place changes nothing else. ``CellMetric`` is in
+``cells``, the drivers are in ``asking``.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ class ConfusionFunction:
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the function of each matrix."""
         if self.stacked:
-            return mapped(lambda: np.asarray(self.function(confusion), dtype=np.float64), self.name)
+            return mapped(lambda: np.array(self.function(np.array(confusion)), dtype=np.float64), self.name)
         lead = confusion.shape[:-2]
         found = [self._of_one(confusion[place]) for place in np.ndindex(lead)]
         return np.array(found, dtype=np.float64).reshape(lead)
 
     def _of_one(self, confusion: FloatArray) -> float:
         """Return the function of one matrix."""
-        return mapped(lambda: number(self.function(confusion), name=self.name), self.name)
+        return mapped(lambda: number(self.function(np.array(confusion)), name=self.name), self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,8 @@ class LabelFunction:
         arguments = dict(metadata or {})
         if weights is not None:
             arguments[_WEIGHT] = weights
-        return number(self.function(y_true, y_pred, **arguments), name=self.name)
+        shown = {name: np.array(values) for name, values in arguments.items()}
+        return number(self.function(np.array(y_true), np.array(y_pred), **shown), name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,7 @@ class PredictionFunction:
 
     def __call__(self, predictions: Any) -> float:
         """Return the function's own number, a loss as a loss."""
-        return number(self.function(predictions), name=self.name)
+        return number(self.function(np.array(predictions)), name=self.name)
 
 
 def from_confusion(

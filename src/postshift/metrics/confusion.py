@@ -21,12 +21,14 @@ from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
+_VANISHED = 1e-150  # a share below this counts as 0: its inverse, or that of its square, would overflow
 _PASSED_ON = (
     "n_categories",
     "n_classes",
     "needs_every_class",
     "positive_classes",
     "scale",
+    "skips_absent",
 )  # what a metric may say of itself
 
 
@@ -89,9 +91,9 @@ class MatthewsCorrelation:
     @staticmethod
     def _parts(confusion: FloatArray) -> tuple[FloatArray, ...]:
         """Return the errors of chance, those found, and ``1 - t.t``, ``1 - p.p`` as sums that are 0 exactly."""
-        loss = _disagreement(confusion.shape[-1], None)
+        loss, total = _disagreement(confusion.shape[-1], None), confusion.sum(axis=(-2, -1))
         spreads = [
-            np.asarray(np.einsum("...i,ij,...j->...", sums, loss, sums))
+            or_zero(np.asarray(np.einsum("...i,ij,...j->...", sums, loss, sums)), total**2)
             for sums in (confusion.sum(axis=-1), confusion.sum(axis=-2))
         ]
         return (*_losses(confusion, loss), *spreads)
@@ -319,8 +321,14 @@ def _disagreement(n_classes: int, weights: Literal["linear", "quadratic"] | None
 def _losses(confusion: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of each matrix's row and column sums if they were independent, and its own loss."""
     true, predicted = confusion.sum(axis=-1), confusion.sum(axis=-2)
-    chance = ratio(np.asarray(np.einsum("...i,ij,...j->...", true, loss, predicted)), true.sum(axis=-1))
+    total = true.sum(axis=-1)
+    chance = or_zero(ratio(np.asarray(np.einsum("...i,ij,...j->...", true, loss, predicted)), total), total)
     return chance, np.asarray(np.einsum("...ij,ij->...", confusion, loss))
+
+
+def or_zero(numbers: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return numbers, 0 where they vanish beside the whole of which they are parts."""
+    return np.where(numbers > _VANISHED * whole, numbers, 0.0)
 
 
 def ratio(above: FloatArray, below: FloatArray) -> FloatArray:

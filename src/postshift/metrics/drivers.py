@@ -156,9 +156,10 @@ def _call(function: Callable[[Any], Any], question: Question) -> Any:
             f"question {question.key!r} is about {len(question.rows)} rows only, and this driver serves all rows "
             "or none: use confusion questions for a split validation sample"
         )
+    shown = np.array(question.predictions)  # its own: it may change it
     if not getattr(function, "greater_is_better", True):
-        return mapped(lambda: -function(question.predictions), question)
-    return mapped(lambda: function(question.predictions), question)
+        return mapped(lambda: -function(shown), question)
+    return mapped(lambda: function(shown), question)
 
 
 def mapped(call: Callable[[], Any], question: Question) -> Any:

@@ -20,6 +20,8 @@ Inner = Literal["accuracy", "balanced_accuracy", "g_mean"]
 class GroupGMean(RecallMetric):
     """The geometric mean of the recalls of all (group, class) pairs, the paper's fairness metric; 0 if one is 0.
 
+    Pairs without rows are left out.
+
     Parameters
     ----------
     n_groups : int
@@ -75,7 +77,8 @@ class WorstGroup:
     Parameters
     ----------
     inner : {"accuracy", "balanced_accuracy", "g_mean"}, default="accuracy"
-        What is computed in each group. The last two need rows of every class in every group.
+        What is computed in each group. The last two leave out the classes that have no rows in a group, as
+        scikit-learn's ``balanced_accuracy_score`` does.
     n_groups : int
         Number of groups.
     n_classes : int
@@ -95,6 +98,7 @@ class WorstGroup:
     n_groups: int
     n_classes: int
     weighting: ClassVar[str] = "diagonal"
+    skips_absent: ClassVar[bool] = True
     greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -129,7 +133,7 @@ class WorstGroup:
         return self._units.lowest_gradient(confusion)
 
     def smoothed(self, counts: Any) -> SmoothedMinimum:
-        """Return what to fit in its place, given the number (or weight) of validation rows of each category."""
+        """Return what to fit in its place, given the number of validation rows of each category."""
         given = as_numbers(counts, name="counts")
         if given.shape != (self.n_categories,):
             raise ShapeError(f"counts must have shape ({self.n_categories},). Got {given.shape} instead")

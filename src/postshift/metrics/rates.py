@@ -26,7 +26,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_in_range
 from postshift.exceptions import SettingError, ShapeError
-from postshift.metrics.confusion import ratio
+from postshift.metrics.confusion import or_zero, ratio
 
 Average = Literal["binary", "one_vs_rest", "macro", "micro", "weighted"]
 OF_ONE_CLASS = ("binary", "one_vs_rest")
@@ -110,7 +110,8 @@ class RateMetric(ABC):
             counts = [count.sum(axis=-1, keepdims=True) for count in counts]
         hits, true, predicted = counts
         a, b, c = self.coefficients
-        return hits, (a - b - c) * hits + b * true + c * predicted
+        sizes = (a - b - c) * hits + b * true + c * predicted
+        return hits, or_zero(sizes, confusion.sum(axis=(-2, -1))[..., None])
 
     def _shares(self, confusion: FloatArray) -> FloatArray:
         """Return what each class counts for in the average."""

@@ -1,7 +1,8 @@
 """Metrics that are functions of the recalls ``r_i = C_ii / sum_j C_ij``, and smoothed minima of them.
 
 The rows of C are categories: the m classes or, for the metrics of ``groups``, (group, class) pairs numbered
-``group * m + class``. The recall of a category is that of its own class, column ``category % m``.
+``group * m + class``. The recall of a category is that of its own class, column ``category % m``. A category without
+rows has no recall: it is left out, as in scikit-learn's ``balanced_accuracy_score``.
 
 A minimum is hard to fit: it has corners, and the lowest of many recalls of few rows each is mostly noise.
 ``smoothed`` gives what to fit in its place, a soft minimum of rates that are shrunk to their mean.
@@ -10,10 +11,12 @@ A minimum is hard to fit: it has corners, and the lowest of many recalls of few 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postshift._validation import FloatArray, as_numbers, read_only
 from postshift.exceptions import ShapeError, WeightError
@@ -24,11 +27,12 @@ PRIOR_ROWS = 2.0  # how many rows the mean counts for, in a rate that is shrunk 
 
 
 class RecallMetric(ABC):
-    """A function of the recalls: ``of_recalls`` and ``slopes`` say which."""
+    """A function of the recalls of the categories that have rows: ``of_recalls`` and ``slopes`` say which."""
 
     __slots__ = ()
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = True
+    skips_absent: ClassVar[bool] = True
     greater_is_better: ClassVar[bool] = True
 
     @abstractmethod
@@ -40,13 +44,15 @@ class RecallMetric(ABC):
         """Return its derivative by each of the recalls (..., k)."""
 
     def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric of each matrix."""
-        return self.of_recalls(ratio(own_class(confusion), confusion.sum(axis=-1)))
+        """Return the metric of each matrix; 0 of one without rows."""
+        sizes = confusion.sum(axis=-1)
+        return of_present(self.of_recalls, ratio(own_class(confusion), sizes), sizes > 0)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the slopes on the diagonal, the class priors held fixed."""
         sizes = confusion.sum(axis=-1)
-        return onto_own_class(ratio(self.slopes(ratio(own_class(confusion), sizes)), sizes), confusion)
+        slopes = slopes_of_present(self.slopes, ratio(own_class(confusion), sizes), sizes > 0)
+        return onto_own_class(ratio(slopes, sizes), confusion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,7 @@ class MinRecall:
     name: ClassVar[str] = "min_recall"
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = True
+    skips_absent: ClassVar[bool] = True
     greater_is_better: ClassVar[bool] = True
 
     def value(self, confusion: FloatArray) -> FloatArray:
@@ -167,7 +174,7 @@ class MinRecall:
         return _EACH_CLASS.lowest_gradient(confusion)
 
     def smoothed(self, counts: Any) -> SmoothedMinimum:
-        """Return what to fit in its place, given the number (or weight) of validation rows of each class."""
+        """Return what to fit in its place, given the number of validation rows of each class."""
         return SmoothedMinimum(metric=self.name, units=_EACH_CLASS, counts=counts, needs_every_class=True)
 
 
@@ -176,7 +183,8 @@ class Units:
     """What a minimum is over: each unit is ``width`` categories in a row, valued by the rates of its cells.
 
     The cells of a unit are its categories and their rates the recalls or, where ``pooled``, all of them
-    together and the rate its accuracy. Arrays of cells have shape (..., units, cells).
+    together and the rate its accuracy. Cells without rows are left out. Arrays of cells have shape
+    (..., units, cells).
     """
 
     width: int
@@ -206,15 +214,15 @@ class Units:
 
     def lowest_gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the gradient of the first unit that has the lowest value."""
-        rates, _ = self.rates(confusion)
+        rates, sizes = self.rates(confusion)
         slopes, first = np.zeros_like(rates), int(np.argmin(self._levels(confusion)))
-        slopes[first] = self.inner.slopes(rates[first])
+        slopes[first] = slopes_of_present(self.inner.slopes, rates[first], sizes[first] > 0)
         return self.pull(slopes, confusion)
 
     def _levels(self, confusion: FloatArray) -> FloatArray:
         """Return the value of each unit (..., units), infinite for units without rows."""
         rates, sizes = self.rates(confusion)
-        return np.where(sizes.sum(axis=-1) > 0, self.inner.of_recalls(rates), np.inf)
+        return np.where(sizes.sum(axis=-1) > 0, of_present(self.inner.of_recalls, rates, sizes > 0), np.inf)
 
 
 _EACH_CLASS = Units(width=1, inner=BalancedAccuracy())
@@ -226,8 +234,8 @@ class SmoothedMinimum:
 
     The value is ``-(1/20) log mean_u exp(-20 v_u)`` of the values ``v_u`` of the units, computed from shrunk
     rates: a rate r of n rows becomes ``(n r + 2 rbar) / (n + 2)``, rbar being the mean of the rates of all
-    cells that have rows. So a cell without rows has the rate rbar. Made by ``MinRecall.smoothed`` and
-    ``WorstGroup.smoothed``.
+    cells that have rows. A cell without rows is left out; a unit without rows has the rate rbar. Made by
+    ``MinRecall.smoothed`` and ``WorstGroup.smoothed``.
 
     Parameters
     ----------
@@ -236,7 +244,7 @@ class SmoothedMinimum:
     units : Units
         What it is over.
     counts : array of shape (R,)
-        The number (or weight) of the validation rows of each category.
+        The number of validation rows of each category.
     needs_every_class : bool
         Whether the minimum needs every category to have rows.
 
@@ -251,6 +259,7 @@ class SmoothedMinimum:
     units: Units
     counts: Any
     needs_every_class: bool
+    skips_absent: ClassVar[bool] = True
     weighting: ClassVar[str] = "diagonal"
     greater_is_better: ClassVar[bool] = True
 
@@ -276,7 +285,7 @@ class SmoothedMinimum:
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the soft minimum of each matrix."""
         rates, kept, present = self._parts(confusion)
-        levels = self.units.inner.of_recalls(_shrunk(rates, kept, present))
+        levels = of_present(self.units.inner.of_recalls, _shrunk(rates, kept, present), _counted(present))
         lowest = levels.min(axis=-1)
         above = np.exp(-SHARPNESS * (levels - lowest[..., None])).mean(axis=-1)
         return np.asarray(lowest - np.log(above) / SHARPNESS)
@@ -285,9 +294,11 @@ class SmoothedMinimum:
         """Return its gradient; each rate also moves the mean that the others are shrunk to."""
         rates, kept, present = self._parts(confusion)
         shrunk = _shrunk(rates, kept, present)
-        levels = self.units.inner.of_recalls(shrunk)
+        inner, counted = self.units.inner, _counted(present)
+        levels = of_present(inner.of_recalls, shrunk, counted)
         shares = np.exp(-SHARPNESS * (levels - levels.min()))
-        slopes = (shares / shares.sum())[:, None] * self.units.inner.slopes(shrunk)
+        by_unit = np.stack([slopes_of_present(inner.slopes, *unit) for unit in zip(shrunk, counted, strict=True)])
+        slopes = (shares / shares.sum())[:, None] * by_unit
         through_mean = ((1 - kept) * slopes).sum() * ratio(present, present.sum())
         return self.units.pull(kept * slopes + through_mean, confusion)
 
@@ -298,6 +309,30 @@ class SmoothedMinimum:
         rates, sizes = self.units.rates(confusion)
         counts = self.units.cells(self.counts) * (sizes > 0)
         return rates, counts / (counts + PRIOR_ROWS), (counts > 0).astype(np.float64)
+
+
+def of_present(
+    function: Callable[[FloatArray], FloatArray], rates: FloatArray, present: NDArray[np.bool_]
+) -> FloatArray:
+    """Return a function of the rates (..., k) that are present; 0 where none is."""
+    if present.all():
+        return function(rates)
+    found = np.zeros(rates.shape[:-1])
+    for pattern in np.unique(present.reshape(-1, present.shape[-1]), axis=0):
+        alike = (present == pattern).all(axis=-1)
+        if pattern.any():
+            found[alike] = function(np.ascontiguousarray(rates[alike][:, pattern]))
+    return found
+
+
+def slopes_of_present(
+    slopes: Callable[[FloatArray], FloatArray], rates: FloatArray, present: NDArray[np.bool_]
+) -> FloatArray:
+    """Return the slopes by the rates (k,) that are present, 0 for the others."""
+    found = np.zeros(rates.shape)
+    if present.any():
+        found[present] = slopes(rates[present])
+    return found
 
 
 def own_class(confusion: FloatArray) -> FloatArray:
@@ -311,6 +346,12 @@ def onto_own_class(numbers: FloatArray, confusion: FloatArray) -> FloatArray:
     table, categories = np.zeros(confusion.shape), np.arange(len(numbers))
     table[categories, categories % confusion.shape[-1]] = numbers
     return table
+
+
+def _counted(present: FloatArray) -> NDArray[np.bool_]:
+    """Return which cells (..., units, cells) count: those with rows, and all of a unit that has none."""
+    has_rows = present > 0
+    return has_rows | ~has_rows.any(axis=-1, keepdims=True)
 
 
 def _shrunk(rates: FloatArray, kept: FloatArray, present: FloatArray) -> FloatArray:

@@ -14,24 +14,23 @@ from postshift._validation import FloatArray, IntArray, check_rows
 from postshift.core.loop import Loop
 from postshift.core.moments import label_confusions, weighted_confusions
 from postshift.core.plugin import onehot
-from postshift.core.psi import ConfusionMetric, check_classes, guarded
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, value_of
 from postshift.core.questions import Kind, Question
 from postshift.core.records import FitResult
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, ShapeError
-from postshift.metrics.confusion import maximised, ratio
+from postshift.metrics.confusion import maximised
 from postshift.metrics.drivers import ConfusionDriver
-from postshift.metrics.recalls import RecallMetric
 from postshift.rules.conversation import Fit, relay
 from postshift.rules.posterior import Posterior, Stack, fit_stack
 from postshift.rules.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class PresentClasses:
-    """A metric of recalls where some classes have no rows: it is that of the recalls of the others.
+class FilledIn:
+    """A metric that needs every class and cannot leave one out, where some have no rows: their recall counts as 1.
 
-    A metric that is no plain function of the recalls (a worst group's) gets a recall of 1 for them.
+    The metrics of this library leave such classes out themselves (``skips_absent``).
     """
 
     inner: Any
@@ -54,42 +53,24 @@ class PresentClasses:
         return int(getattr(self.inner, "n_categories", self.n_classes))
 
     def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric of the rows that there are."""
-        if isinstance(self.inner, RecallMetric):
-            return self.inner.of_recalls(self._recalls(confusion))
+        """Return the metric of the matrix that is filled in."""
         return np.asarray(self.inner.value(self._filled(confusion)))
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric's gradient; rows that are missing do not move."""
-        if isinstance(self.inner, RecallMetric):
-            return self._by_recalls(self.inner, confusion)
-        slopes = np.array(self.inner.gradient(self._filled(confusion)))
-        slopes[self.missing] = 0
-        return slopes
-
-    @property
-    def _present(self) -> IntArray:
-        """The rows that are not missing."""
-        return np.setdiff1d(np.arange(self.n_categories), self.missing)
-
-    def _recalls(self, confusion: FloatArray) -> FloatArray:
-        """Return the recalls of the rows that there are."""
-        rows = confusion[..., self._present, :]
-        own = confusion[..., self._present, self._present % self.n_classes]
-        return ratio(own, rows.sum(axis=-1))
-
-    def _by_recalls(self, metric: RecallMetric, confusion: FloatArray) -> FloatArray:
-        """Return the gradient of a function of the recalls of the rows that there are."""
-        table, present = np.zeros(confusion.shape), self._present
-        slopes = metric.slopes(self._recalls(confusion))
-        table[present, present % self.n_classes] = ratio(slopes, confusion[present].sum(axis=1))
-        return table
 
     def _filled(self, confusion: FloatArray) -> FloatArray:
         """Return the matrix with a speck of weight on the diagonal of the missing rows."""
         filled = np.array(confusion)
         filled[..., self.missing, self.missing % self.n_classes] = 1e-12
         return filled
+
+
+class FilledInDifferentiable(FilledIn):
+    """The same of a metric that has a gradient."""
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the metric's gradient; rows that are missing do not move."""
+        slopes = np.array(self.inner.gradient(self._filled(confusion)))
+        slopes[self.missing] = 0
+        return slopes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,12 +195,14 @@ class Problem:
 
     @property
     def scoring_metric(self) -> ConfusionMetric:
-        """The metric as it can be had on these rows: a fold may lack a class whose recall the metric needs."""
-        missing = np.flatnonzero(self.counts == 0)
-        if len(missing) == 0 or not getattr(self._metric, "needs_every_class", False):
-            metric: ConfusionMetric = self._metric
+        """The metric as it can be computed on these rows: a fold may lack a class whose recall the metric needs."""
+        metric: ConfusionMetric = self._metric
+        needs_all = getattr(metric, "needs_every_class", False) and not getattr(metric, "skips_absent", False)
+        missing = np.flatnonzero(self.counts == 0) if needs_all else np.array([], dtype=np.intp)
+        if len(missing) == 0:
             return metric
-        return PresentClasses(self._metric, missing, self.n_classes)
+        kind = FilledInDifferentiable if isinstance(metric, DifferentiableMetric) else FilledIn
+        return kind(metric, missing, self.n_classes)
 
     def confusion(self, table: FloatArray) -> FloatArray:
         """Return the confusion matrix (R, m) of class distributions on the validation rows."""
@@ -244,8 +227,7 @@ class Problem:
 
     def metric_of(self, confusions: FloatArray) -> FloatArray:
         """Return the metric of a stack of confusion matrices."""
-        metric = self.scoring_metric
-        return guarded(lambda: metric.value(np.maximum(confusions, 0)), metric, "value", confusions.shape[:-2])
+        return value_of(self.scoring_metric, np.maximum(confusions, 0))
 
     def values(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
         """Return the value of class distributions (n, m), asking where the labels are not at hand."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
 
 from postshift._validation import FloatArray
-from postshift.core.psi import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric, gradient_of, value_of
 from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
@@ -104,36 +103,36 @@ def softened_logs(logs: FloatArray, theta: FloatArray) -> FloatArray:
 
 def _labelled_objective(problem: Problem) -> Objective:
     """Return value and gradient in theta of the metric of the softened argmax."""
-    metric: Any = problem.fitting_metric
+    metric = problem.fitting_metric
     logs = floored_logs(problem.val.eta)
+    if not isinstance(metric, DifferentiableMetric):
+        return _by_differences(lambda theta: float(value_of(metric, problem.confusion(softened_logs(logs, theta)))))
     categories, shares = problem.confusion_rows(np.arange(problem.val.n_rows))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         table = softened_logs(logs, theta)
         confusion = problem.confusion(table)
-        pull = shares[:, None] * metric.gradient(confusion)[categories]
-        return float(metric.value(confusion)), _chain(table, pull)
+        pull = shares[:, None] * gradient_of(metric, confusion)[categories]
+        return float(value_of(metric, confusion)), _chain(table, pull)
 
-    if not isinstance(metric, DifferentiableMetric):
-        return _by_differences(lambda theta: float(metric.value(problem.confusion(softened_logs(logs, theta)))))
     return objective
 
 
 def _expected_objective(problem: Problem) -> Objective:
     """Return value and gradient in theta of psi of the expected confusion matrix."""
-    metric: Any = problem.fitting_metric
+    metric = problem.fitting_metric
     tables = [part for part in (problem.train, problem.val) if part is not None]
     eta = np.concatenate([part.eta for part in tables])
     shares = np.concatenate([_unit(part.weights, part.n_rows) / len(tables) for part in tables])
     weighted, logs = eta * shares[:, None], floored_logs(eta)
+    if not isinstance(metric, DifferentiableMetric):
+        return _by_differences(lambda theta: float(value_of(metric, weighted.T @ softened_logs(logs, theta))))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         table = softened_logs(logs, theta)
         confusion = weighted.T @ table
-        return float(metric.value(confusion)), _chain(table, weighted @ metric.gradient(confusion))
+        return float(value_of(metric, confusion)), _chain(table, weighted @ gradient_of(metric, confusion))
 
-    if not isinstance(metric, DifferentiableMetric):
-        return _by_differences(lambda theta: float(metric.value(weighted.T @ softened_logs(logs, theta))))
     return objective
 
 

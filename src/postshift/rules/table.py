@@ -11,6 +11,7 @@ import numpy as np
 
 from postshift._validation import (
     MIN_ROWS,
+    NEGLIGIBLE,
     FloatArray,
     IntArray,
     check_eta,
@@ -129,8 +130,8 @@ class Table:
         places = np.flatnonzero(weights)
         if len(places) < MIN_ROWS:
             raise WeightError(
-                f"only {len(places)} of the {self.n_rows} {name} rows has a weight above 0, or all others weigh nothing "
-                f"beside it: give weights to at least {MIN_ROWS} rows"
+                f"only {len(places)} of the {self.n_rows} {name} rows has a weight that counts; the others are 0, or "
+                f"below {NEGLIGIBLE:g} of the mean: give weights to at least {MIN_ROWS} rows"
             )
         return places
 
