@@ -122,7 +122,7 @@ def test_a_group_without_rows_is_not_the_worst(metric):
     assert metric.gradient(confusion)[3:].any()
 
 
-@pytest.mark.parametrize(("metric", "found"), list(zip(WORST, [1 / 3, 0.25, 0.0], strict=True)))
+@pytest.mark.parametrize(("metric", "found"), [(WORST[1], 0.25), (WORST[2], 0.0)])
 def test_a_class_without_rows_in_a_group_is_left_out(metric, found):
     """As in balanced_accuracy_score: recalls of .5 and 0 have the mean .25, whatever a third class would do."""
     truth, labels = np.array([0, 0, 1]), np.array([0, 1, 0])

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable, validate_data
+from sklearn.utils.validation import check_is_fitted, indexable, validate_data
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.questions import converse
-from postshift.estimators.model import positions
+from postshift.estimators.model import label_values, positions
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.rules.conversation import Interview, without_questions
@@ -84,7 +84,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         """Return the rows of both sides; sets ``classes_`` and ``n_features_in_``."""
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
+        y = label_values(y, name="y")
         check_classification_targets(y)
         if (X_val is None) != (y_val is None):
             raise ShapeError("X_val and y_val belong together: give both, or none to hold out a fifth of the rows")
@@ -94,7 +94,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
             return self._held_out(X, y)
         X_val, y_val = indexable(X_val, y_val)
         validate_data(self, X_val, reset=False, skip_check_array=True)
-        y_val = column_or_1d(y_val, warn=True)
+        y_val = label_values(y_val, name="y_val")
         check_classification_targets(y_val)
         self.classes_ = _classes(y, y_val)
         return self._rows(X, y, X_val, y_val)

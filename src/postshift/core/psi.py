@@ -7,8 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from postshift._validation import FloatArray
+from postshift._validation import LARGEST, FloatArray
 from postshift.exceptions import MetricError, ShapeError
+
+VALUE = "value"
 
 
 @runtime_checkable
@@ -62,7 +64,7 @@ def check_is_maximised(metric: ConfusionMetric) -> None:
 
 def value_of(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
     """Return psi of a stack of matrices (..., R, m); the metric gets a copy, which it may change."""
-    return _guarded(metric.value, confusion, metric, "value", confusion.shape[:-2])
+    return _guarded(metric.value, confusion, metric, VALUE, confusion.shape[:-2])
 
 
 def gradient_of(metric: DifferentiableMetric, confusion: FloatArray) -> FloatArray:
@@ -89,4 +91,14 @@ def _guarded(
         raise MetricError(
             f"the {what} of metric {metric.name!r} must give finite numbers of shape {shape}. Got {shown} instead"
         )
+    if what == VALUE and np.abs(found).max(initial=0) > LARGEST:
+        raise MetricError(too_large(metric.name, found.flat[np.argmax(np.abs(found))]))
     return found
+
+
+def too_large(name: str, value: Any) -> str:
+    """Say that a metric has values that nothing can be computed with."""
+    return (
+        f"metric {name!r} gave {value:g}, and values above {LARGEST:g} are too large to compute with: divide the "
+        "metric, or the weights that it adds up"
+    )

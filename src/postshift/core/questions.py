@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, read_only
+from postshift._validation import LARGEST, FloatArray, IntArray, read_only
 from postshift.exceptions import AnswerError
 
 Kind = Literal["confusion", "soft", "hard"]
@@ -131,6 +131,8 @@ def check_number(question: Question, answer: Any) -> float:
     value = _numbers(answer)
     if value is None or value.ndim != 0 or not np.isfinite(value):
         raise AnswerError(_refusal(question, answer, "one finite number"))
+    if abs(float(value)) > LARGEST:
+        raise AnswerError(_refusal(question, answer, f"one number of at most {LARGEST:g}, larger ones overflow"))
     return float(value)
 
 

@@ -73,9 +73,8 @@ def _fitted(basis: Any, rows: Rows | None, name: str, *, asked_for: bool) -> Any
         )
     if rows.y is None and get_tags(basis).target_tags.required:
         raise BasisError(f"basis {name!r} is fitted to the labels of the validation rows: give y_val, or use 'rbf:all'")
-    weights = (
-        {} if rows.weights is None or not has_fit_parameter(basis, "sample_weight") else {"sample_weight": rows.weights}
-    )
+    takes_weights = rows.weights is not None and has_fit_parameter(basis, "sample_weight")
+    weights = {"sample_weight": np.array(rows.weights)} if takes_weights else {}
     try:
         found = clone(basis).fit(rows.X, rows.y, **weights)
         _check_width(found, name, _num_samples(rows.X))

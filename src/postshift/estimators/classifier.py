@@ -15,12 +15,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     _check_method_params,
+    _num_samples,
     check_is_fitted,
     indexable,
     validate_data,
 )
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, check_weights
 from postshift.basis import named_bases
 from postshift.estimators.bases import Rows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
@@ -30,8 +31,8 @@ from postshift.estimators.model import (
     eta_of,
     fitted_clone,
     is_frozen,
+    label_values,
     make_splits,
-    one_a_row,
     out_of_fold_eta,
     positions,
 )
@@ -39,7 +40,7 @@ from postshift.estimators.progress import CallbackSupportMixin, Progress, with_c
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
-from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 from postshift.metrics import PredictionFunction
 from postshift.rules.table import Table
 
@@ -265,7 +266,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         X, y, weights = indexable(X, y, weights)
         validate_data(self, X, skip_check_array=True)
-        y = one_a_row(y, name="y")
+        y = label_values(y, name="y")
+        weights = check_weights(weights, n_rows=len(y), name="sample_weight")
         _check_target(y)
         if is_frozen(self.estimator):
             check_is_fitted(self.estimator, msg="a frozen estimator must be fitted: fit the model before freezing it")
@@ -282,9 +284,10 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             return None
         X, y, weights = indexable(X, y, weights)
         validate_data(self, X, reset=False, skip_check_array=True)
+        weights = check_weights(weights, n_rows=_num_samples(X), name="sample_weight_val")
         if y is None:
             return Rows(X=X, weights=weights)
-        y = one_a_row(y, name="y_val")
+        y = label_values(y, name="y_val")
         return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
 
     def _gathered(self, train: Rows, val: Rows | None, given: Routed, progress: Progress) -> _Gathered:
@@ -298,6 +301,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         splits = make_splits(self.cv, train.X, train.y, seed=seed_of(self.random_state), params=given.splitter)
         if not self.refit and len(splits) > 1:
             raise SettingError(f"refit=False is for a hold-out (cv=0.2); cv={self.cv!r} makes {len(splits)} folds")
+        _check_folds_have_weight(train, splits)
         rows, held_out = self._fit_model(train, splits, given.model, progress)
         if val is not None:
             return _Gathered(train=held_out, val=self._scored(val), metadata=given.metric, labelled=train)
@@ -389,7 +393,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             in_memory(y, name="y"),
             in_memory(sample_weight, name="sample_weight"),
         )
-        codes = positions(one_a_row(y, name="y"), np.asarray(self.classes_), name="y")
+        codes = positions(label_values(y, name="y"), np.asarray(self.classes_), name="y")
         table = self._table(X, labels=codes, weights=sample_weight)
         metadata = routed_to_score(self, params)
         known_groups(self.metric, metadata)
@@ -433,6 +437,17 @@ def _check_target(y: Any) -> None:
             f"y must hold one label per row. Got a target of type {kind!r}: multilabel and multioutput targets are out "
             "of scope; fit one PostShiftClassifier for each"
         )
+
+
+def _check_folds_have_weight(train: Rows, splits: list[Split]) -> None:
+    """Refuse splits that leave the model nothing but rows of weight 0."""
+    for number, (kept, _) in enumerate(splits, start=1):
+        if train.weights is not None and not train.weights[kept].any():
+            n_above = np.count_nonzero(train.weights)
+            raise WeightError(
+                f"sample_weight is above 0 in {n_above} of {len(train.weights)} rows only, and in none of the "
+                f"{len(kept)} rows that fold {number} fits the model to: leave rows of weight 0 out, and give more rows"
+            )
 
 
 def _check_rows_are_known(goal: Any, gathered: _Gathered, train: Rows, val: Rows | None) -> None:

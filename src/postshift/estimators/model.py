@@ -65,6 +65,32 @@ def one_a_row(values: Any, *, name: str) -> Any:
     return found
 
 
+def label_values(values: Any, *, name: str) -> Any:
+    """Return labels as an array (n,): none missing, all of one kind.
+
+    NumPy makes strings of a list of strings and numbers, so lists are looked at before.
+    """
+    given = np.array(values, dtype=object) if isinstance(values, list | tuple) else values
+    found = one_a_row(given, name=name)
+    if found.dtype.kind != "O":
+        return found
+    kinds = {_kind(label): label for label in found}
+    if len(kinds) > 1:
+        (first, one), (second, other) = list(kinds.items())[:2]
+        raise LabelError(
+            f"{name} must be of one kind, all strings or all numbers. Got {first} such as {one!r} and {second} such as "
+            f"{other!r}: convert them, e.g. all to str"
+        )
+    return found if given is values else one_a_row(values, name=name)
+
+
+def _kind(label: Any) -> str:
+    """Return what a label is: a string, a number, or the name of its type."""
+    if isinstance(label, str):
+        return "strings"
+    return "numbers" if isinstance(label, Real | np.bool_) else type(label).__name__
+
+
 def positions(
     labels: Any, classes: Any, *, name: str, what: str = "classes of the model", remedy: str = DROP_ROWS
 ) -> IntArray:

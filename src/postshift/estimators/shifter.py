@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from postshift._validation import as_table
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
-from postshift.estimators.model import one_a_row, positions
+from postshift.estimators.model import label_values, positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
@@ -214,7 +214,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         codes = None
         if labels is not None:
             remedy = {} if self.classes is not None else {"remedy": "give classes=[...], a label for each column"}
-            codes = positions(one_a_row(labels, name=f"y_{name}"), self.classes_, name=f"y_{name}", **remedy)
+            codes = positions(label_values(labels, name=f"y_{name}"), self.classes_, name=f"y_{name}", **remedy)
         _check_order(eta, self.classes_, name=f"eta_{name}")
         n_columns = as_table(eta, name=f"eta_{name}").shape[1]
         if n_columns != len(self.classes_):
@@ -269,7 +269,7 @@ def _check_classes(classes: Any, n_classes: int) -> Any:
     """Return the labels of the columns, distinct and as many."""
     if classes is None:
         return np.arange(n_classes)
-    found = np.asarray(classes)
+    found = label_values(classes, name="classes")
     if found.shape != (n_classes,) or len(np.unique(found)) != n_classes:
         raise LabelError(
             f"classes must be {n_classes} distinct labels, one for each column of eta_val. Got {classes!r} instead"

@@ -21,7 +21,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from postshift._validation import FloatArray, check_count, check_in_range
+from postshift._validation import LARGEST, FloatArray, check_count, check_in_range
+from postshift.core.psi import too_large
 from postshift.exceptions import MetricError, PostshiftError, SettingError
 
 T = TypeVar("T")
@@ -282,6 +283,8 @@ def number(answer: Any, *, name: str) -> float:
         value = np.asarray(None)
     if value.dtype.kind not in "iuf" or value.ndim or not np.isfinite(value):
         raise MetricError(f"metric {name!r} must return one finite number. Got {answer!r} instead")
+    if abs(float(value)) > LARGEST:
+        raise MetricError(too_large(name, float(value)))
     return float(value)
 
 
