@@ -282,3 +282,21 @@ def test_groups_are_the_same_whatever_their_type_is(tmp_path):
     assert inside("predict", tmp_path / "other", tmp_path / "test.csv", "-o", tmp_path / "o.csv").code == 0
     known = pd.read_csv(tmp_path / "o.csv")["label"]
     assert (known == labels["test.csv"]).mean() > 0.97  # one row of the training rows is of another group
+
+
+@pytest.mark.filterwarnings("ignore::postshift.exceptions.MissingClassWarning")
+def test_a_group_without_rows_of_a_class(files, tmp_path):
+    """The class is left out of the group's mean recall, as in scikit-learn, in the fit as in evaluate."""
+    for name in ("val", "test"):
+        rows = pd.read_csv(files / f"{name}.csv")
+        rows["region"] = np.where(rows["y"] == "cat", "north", rows["region"])
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    how = ["--label", "y", "--groups", "region", "--metric", "worst_group_balanced_accuracy"]
+    done = fit_inside("--val", tmp_path / "val.csv", *how, "--out", tmp_path / "run", "--json")
+    assert done.code == 0, done.err
+    for name, tolerance in (("val", 0.03), ("test", 1e-9)):  # the fit shrinks recalls by one row
+        given = pd.read_csv(tmp_path / f"{name}.csv")
+        right = given[[f"p_{label}" for label in CLASSES]].idxmax(axis=1).str[2:] == given["y"]
+        recalls = right.groupby([given["region"], given["y"]]).mean()
+        found = inside("evaluate", tmp_path / "run", tmp_path / "test.csv", "--json") if name == "test" else done
+        assert found.json["before"] == pytest.approx(recalls.groupby(level="region").mean().min(), abs=tolerance)

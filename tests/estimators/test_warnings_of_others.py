@@ -32,10 +32,9 @@ def test_a_stack_that_stops_before_it_has_converged(method):
 def test_classes_that_are_hardly_ever_predicted(metric):
     """The softened argmax gives them shares of 1e-200, at which the gradient of Matthews' correlation overflows."""
     rng = np.random.default_rng(26)
-    small = 10.0 ** -rng.uniform(2, 12, size=(30, 2))
+    n_classes = int(rng.integers(2, 4))
+    small = 10.0 ** -rng.uniform(2, 12, size=(30, n_classes - 1))
     eta = np.column_stack([1 - small.sum(axis=1), small])
-    for seed in range(3):
-        y = np.random.default_rng(seed).integers(3, size=30)
-        y[:3] = np.arange(3)
-        for order in ([0, 1, 2], [2, 1, 0]):
-            assert others(lambda o=order, y=y: PostShifter(metric, method="smoothed plug-in").fit(eta[:, o], y)) == []
+    y = rng.integers(n_classes, size=30)
+    y[:n_classes] = np.arange(n_classes)
+    assert others(lambda: PostShifter(metric, method="smoothed plug-in").fit(eta, y)) == []

@@ -7,16 +7,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import IntArray
 from postshift.core.constrained import ConstrainedProbes, constrained_probes
 from postshift.core.elicitation import ElicitedWeights, ProbePlan
 from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
 from postshift.core.looking import Inquiry, LocalInquiry
 from postshift.core.loop import Loop
 from postshift.core.mixture import Mixture
-from postshift.core.moments import LabelSums
 from postshift.core.plugin import inverse_prior
 from postshift.core.psi import ConfusionMetric
 from postshift.core.questions import Kind
@@ -85,7 +82,7 @@ class FrankWolfe(Loop):
                 rcond=settings.rcond,
                 ridge=settings.ridge,
             ),
-            start=start or Mixture.of([inverse_prior(_class_rows(self._labels), n_bases=val.n_bases)], [1.0]),
+            start=start or Mixture.of([inverse_prior(self._labels.classes, n_bases=val.n_bases)], [1.0]),
             step=harmonic,
         )
 
@@ -155,11 +152,6 @@ class FrankWolfe(Loop):
         """A digest of what the run stands on; the start's sums stand for the training rows."""
         sums = (self._labels.pair, self._start_sums.pair, self._start_sums.single)
         return data_digest(self._kind, self._metric, self._val, self._mixture(0), self._halves, *sums)
-
-
-def _class_rows(labels: LabelSums) -> FloatArray:
-    """Return the weight of each class on a scale where a row weighs 1 on average."""
-    return np.asarray(labels.classes * (labels.count / labels.total))
 
 
 def _plan(settings: Settings) -> ProbePlan:
