@@ -18,7 +18,8 @@ class ConfusionMetric(Protocol):
     """A metric psi of the confusion matrix, rows true categories, entries shares of weight.
 
     A metric may say more of itself by attributes: ``n_categories`` where the rows are not the m classes, ``n_classes``
-    where it is made for so many classes only, and ``greater_is_better = False`` where it is a cost.
+    where it is made for so many classes only, ``greater_is_better = False`` where it is a cost, ``needs_every_class =
+    True`` where it is not defined without rows of every class, and ``skips_absent = True`` where it leaves those out.
     """
 
     @property

@@ -199,7 +199,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             Clean rows, on which the metric counts. ``y_val`` is not needed where the metric keeps the labels to itself.
             Dask collections are computed to memory.
         sample_weight, sample_weight_val : array-like of shape (n,), optional
-            Sample weights, for the model's fit (where it takes them) and for the metric.
+            Sample weights, for the model's fit (where it takes them) and for the metric. Their scale says nothing to
+            the rule; rows of weight 0 are left out of it.
         **params
             ``groups``, costs and the like: to the metric, about the validation rows, if it reads them; to the splitter;
             to the model's fit.

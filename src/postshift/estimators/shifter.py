@@ -142,7 +142,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. Several bases are several candidates.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
-            Sample weights.
+            Sample weights. Their scale says nothing; rows of weight 0 are left out.
         **metadata : array-likes of shape (n_val,)
             ``groups`` for metrics over groups, and what a metric of one's own takes.
 

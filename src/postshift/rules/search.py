@@ -23,7 +23,7 @@ from postshift.rules.problem import Problem
 _SAME = 1e-9
 _TIED = 1e-12  # values of a metric that differ by less, relative to the largest, are equal
 _ROUNDING = 1e-13
-_MAX_LOG = 300.0
+MAX_LOG = 300.0  # of a class weight
 _CHUNK = 1 << 22  # numbers held at once when all cuts' confusion matrices are built
 
 
@@ -86,7 +86,7 @@ def distinct_cuts(weights: FloatArray, eta: FloatArray, label: int) -> FloatArra
     """Return one weight between each two neighbouring ratios at which ``label`` overtakes the others."""
     ratios = overtaking(weights, eta, label)
     logs = np.unique(np.log(ratios[np.isfinite(ratios) & (ratios > 0)]))
-    logs = logs[np.abs(logs) < _MAX_LOG]
+    logs = logs[np.abs(logs) < MAX_LOG]
     if len(logs) == 0:
         return np.array([weights[label]])
     apart = np.diff(logs) > _SAME  # closer ones differ by rounding only

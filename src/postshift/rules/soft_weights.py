@@ -19,7 +19,7 @@ from postshift.rules.conversation import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.problem import Problem
-from postshift.rules.search import better_place, in_turn
+from postshift.rules.search import MAX_LOG, better_place, in_turn
 from postshift.rules.simple import mean_prior
 
 TEMPERATURE = 0.2
@@ -174,8 +174,8 @@ def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatA
 
 
 def _weights(theta: FloatArray) -> FloatArray:
-    """Return exp(theta), scaled to a geometric mean of 1."""
-    return np.asarray(np.exp(theta - theta.mean()))
+    """Return exp(theta), scaled to a geometric mean of 1; an ascent may run away where the metric is flat."""
+    return np.asarray(np.exp(np.clip(theta - theta.mean(), -MAX_LOG, MAX_LOG)))
 
 
 def _unit(weights: FloatArray | None, n_rows: int) -> FloatArray:
