@@ -125,15 +125,26 @@ def test_what_a_function_of_labels_is_tried_with(scale):
 # -- counts --------------------------------------------------------------------------------------------------
 
 
-def test_recalls_are_shrunk_by_rows_not_by_weights():
-    """A recall of n rows becomes (n r + rbar) / (n + 1), whatever its rows weigh."""
+def test_scores_are_those_of_the_weights():
     eta, y, weights = rows(n_rows=60)
     weights = weights * np.array([1.0, 5.0, 200.0])[y]
-    found = shifter("balanced_accuracy", "base").fit(eta, y, sample_weight_val=weights).score_
+    found = shifter("balanced_accuracy", "base").fit(eta, y, sample_weight_val=weights)
     right = np.argmax(eta, axis=1) == y
-    recalls = np.array([np.average(right[y == k], weights=weights[y == k]) for k in range(3)])
-    counts = np.bincount(y)
-    assert found == pytest.approx(((counts * recalls + recalls.mean()) / (counts + 1)).mean())
+    recalls = [np.average(right[y == k], weights=weights[y == k]) for k in range(3)]
+    assert found.base_score_ == pytest.approx(np.mean(recalls))
+
+
+def test_what_a_class_weighs_does_not_make_its_rows_more():
+    """Recalls are all that a G-mean reads: a factor for each class changes nothing of what counts rows."""
+    eta, y, weights = rows()
+    factors = np.array([1.0, 5.0, 200.0])[y]
+    for metric in ("g_mean", "min_recall"):
+        one, two = (
+            shifter(metric, "smoothed plug-in").fit(eta, y, sample_weight_val=each)
+            for each in (weights, weights * factors)
+        )
+        assert two.score_ == pytest.approx(one.score_, abs=1e-6)
+        np.testing.assert_array_equal(one.predict(eta), two.predict(eta))
 
 
 # -- rows of weight 0 ----------------------------------------------------------------------------------------

@@ -90,7 +90,6 @@ class Problem:
     scale: float = 1.0
     rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
     n_total: int | None = None
-    times: FloatArray | None = field(default=None, repr=False)  # how often a reweighting counts each row; None: once
 
     @classmethod
     def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
@@ -174,10 +173,9 @@ class Problem:
     @cached_property
     def counts(self) -> FloatArray:
         """Number of validation rows of each category; rows of weight 0 are none."""
-        times = np.ones(self.val.n_rows) if self.times is None else self.times
-        if self.val.weights is not None:
-            times = np.where(self.val.weights > 0, times, 0.0)
-        return np.asarray(np.bincount(self._categories, weights=times, minlength=self.n_categories), dtype=np.float64)
+        weights = self.val.weights
+        categories = self._categories if weights is None else self._categories[weights > 0]
+        return np.bincount(categories, minlength=self.n_categories).astype(np.float64)
 
     @property
     def strata(self) -> IntArray:
@@ -293,8 +291,7 @@ class Problem:
     def take(self, rows: IntArray) -> Problem:
         """Return the problem on some validation rows only."""
         if self.is_labelled:
-            times = None if self.times is None else self.times[rows]
-            return replace(self, val=self.val.take(rows), categories=self._categories[rows], times=times)
+            return replace(self, val=self.val.take(rows), categories=self._categories[rows])
         if not self.takes_subsets:
             raise MetricError(
                 "whoever answers serves all validation rows or none (takes_subsets): no folds can be made"

@@ -207,14 +207,23 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
 
 
 def reweighted_values(problem: Problem, labels: IntArray, reweightings: FloatArray) -> FloatArray:
-    """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows; recalls are shrunk."""
-    weights = reweightings * problem.row_weights
-    weights /= weights.sum(axis=1, keepdims=True)
+    """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows.
+
+    Recalls are shrunk by what the reweightings make of the number of rows, whatever the rows weigh.
+    """
+    weights = _in_shares(reweightings * problem.row_weights)
+    times = weights if problem.val.weights is None else _in_shares(reweightings)
     columns = []
     for each in labels:
         confusions = problem.label_confusions(weights, each)
-        columns.append(_shrunk_metric(problem, confusions, len(each) * confusions.sum(axis=-1)))
+        counted = confusions if times is weights else problem.label_confusions(times, each)
+        columns.append(_shrunk_metric(problem, confusions, len(each) * counted.sum(axis=-1)))
     return np.stack(columns, axis=1)
+
+
+def _in_shares(weights: FloatArray) -> FloatArray:
+    """Return rows that sum to 1."""
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _shrunk_metric(problem: Problem, confusion: FloatArray, counts: FloatArray) -> FloatArray:

@@ -175,7 +175,7 @@ class _Cells:
         categories, shares = problem.confusion_rows(slice(None))
         weights = shares * len(labels)
         n_classes = problem.n_classes
-        found, place = np.unique((categories * n_classes + labels) * n_classes + base, return_inverse=True)
+        found, place = _in_order_of_rows((categories * n_classes + labels) * n_classes + base)
         sums, squares = (np.bincount(place, weights=weights**power) for power in (1, 2))
         prior = _prior(problem, labels, base)
         rows = None
@@ -201,6 +201,13 @@ class _Cells:
         return np.hstack([of_rows, prior])
 
 
+def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct codes as the rows have them, and the place of each row's: class numbers change no draw."""
+    found, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return found[order], np.argsort(order)[place]
+
+
 def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Return the cells of the prior rows and how many rows they are: four of each category that has rows.
 
@@ -210,7 +217,7 @@ def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray
     """
     n_classes = problem.n_classes
     categories, shares = problem.confusion_rows(slice(None))
-    present, place = np.unique(categories, return_inverse=True)
+    present, place = _in_order_of_rows(categories)
     own = present % n_classes
     predicted = np.argsort(-np.bincount(np.append(labels, base), minlength=n_classes), kind="stable")
     wrong = np.where(own == predicted[0], predicted[1], predicted[0])
