@@ -136,6 +136,20 @@ def change_sentence(facts: Facts) -> str:
     return f"{said}: {changes.n_right:,} become right, {changes.n_wrong:,} become wrong{ending}."
 
 
+def choice_sentence(facts: Facts) -> str:
+    """Say what the result is, of the rules that were tried."""
+    kept = [rival for rival in facts.rivals if rival.weight > 0]
+    first = max(kept, key=lambda rival: rival.weight)
+    if facts.verdict.fallback:
+        return "The base is kept, the model as it is."
+    if facts.verdict.how == "only":
+        return f"You chose {first.name!r}."
+    if len(kept) == 1:
+        return f"The result is {first.name!r}."
+    share = percent(first.weight)
+    return f"The result is an average of {len(kept)} rules; {first.name!r} has the largest weight, {share}."
+
+
 def weight_sentences(facts: Facts) -> tuple[str, ...]:
     """Say which classes are clearly up- or down-weighted, and the likely reason."""
     weights = np.array(facts.weights.by_class)
@@ -258,7 +272,7 @@ def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
     differs = here >= OTHER_SHARE * there if up else there >= OTHER_SHARE * here
     if not differs or here == there:
         return ""
-    return f"it is {percent(here)} of the validation rows and {percent(there)} of the training labels"
+    return f"it is {percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
 
 
 def _from_metric(facts: Facts, k: int, *, up: bool) -> str:

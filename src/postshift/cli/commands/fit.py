@@ -206,6 +206,9 @@ def command(
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
+    from postshift.cli.own_numbers import in_own_numbers, name_of_gain
+
+    found = in_own_numbers(found)
     on = found["scored_on"]
     where = "rows, which the fit has used" if on["used_for_the_fit"] else "rows not used for the fit"
     if on["rows"] < found["validation_rows"]:
@@ -213,8 +216,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     limits = (found["intervals"] or {}).get("gain")
     within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
     console.say(
-        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f}{within} on "
-        f"{on['rows']:,} {where}"
+        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, {name_of_gain(found)} "
+        f"{found['gain']:+.4f}{within} on {on['rows']:,} {where}"
     )
     if found.get("positive_class") is not None:
         console.say(f"positive class: {found['positive_class']}")
