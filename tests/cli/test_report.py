@@ -88,6 +88,8 @@ def test_costs_are_positive_in_the_terminal_and_on_the_page(costly, files):
     first = next(line for line in done.out.splitlines() if "->" in line)
     before, after, change = map(float, re.search(r": (\S+) -> (\S+), change (\S+)", first).groups())
     assert before > after > 0
+    assert not re.search(r"-\d", done.out.replace(f"change {change}", "").partition("(")[0])
+    assert "You chose 'smoothed plug-in'." in done.out
     assert change == pytest.approx(after - before, abs=2e-4)
     scored = inside("evaluate", run, files / "test.csv")
     numbers = [float(each) for each in re.findall(r"(?:as it is|the shift)\D*(-?[\d.]+)", scored.out)]

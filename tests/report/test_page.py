@@ -258,6 +258,10 @@ def test_costs_are_positive_everywhere(name):
             assert not [each for each in told if MINUS in each or re.search(r"-\d", each)]
         for table in page.all("table", id=f"{key}-table"):
             assert not [e for e in page.inside(table, "td") if MINUS in e["text"]]
+    (section,) = page.all("section", id="rivals-section")
+    assert "You chose 'smoothed plug-in'." in section["text"]
+    (verdict,) = page.all("section", id="verdict")
+    assert "a minus" not in verdict["text"]
     (rivals,) = page.all("table", id="rivals-table")
     values = [float(page.inside(row, "td")[0]["text"]) for row in page.inside(rivals, "tr")[2:]]
     assert values == sorted(values)  # the cheapest first

@@ -31,6 +31,16 @@ def in_own_numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **scores, "intervals": intervals}
 
 
+def reason_in_own_numbers(found: Mapping[str, Any]) -> str:
+    """Return why the result is what it is; of a cost what it is, as scores have a minus in the reason."""
+    if not found["less_is_better"]:
+        return str(found["reason"])
+    from postshift.report.words import result_sentence
+
+    weights = {rule["name"]: rule["weight"] for rule in found["rules"]}
+    return result_sentence(weights, how=found["how"], fallback=found["fallback"])
+
+
 def name_of_gain(found: Mapping[str, Any]) -> str:
     """Return what to call the difference: of a cost, less is better, and a gain below 0 would mislead."""
     return "change" if found["less_is_better"] else "gain"

@@ -140,7 +140,7 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
         "change_sentence": words.change_sentence(facts),
         "pairs": _pairs_table(facts),
         "changed": _rows_table(facts),
-        "choice_sentence": words.choice_sentence(facts),
+        "choice_sentence": words.choice_sentence(of_fit),
         "rivals": _drawn(scores.rivals_chart(of_fit), markup),
         "trace": None if trace is None else _drawn(trace, markup),
         "conditioning": _conditioning_table(facts),

@@ -206,7 +206,7 @@ def command(
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
-    from postshift.cli.own_numbers import in_own_numbers, name_of_gain
+    from postshift.cli.own_numbers import in_own_numbers, name_of_gain, reason_in_own_numbers
 
     found = in_own_numbers(found)
     on = found["scored_on"]
@@ -221,7 +221,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     )
     if found.get("positive_class") is not None:
         console.say(f"positive class: {found['positive_class']}")
-    console.say(found["reason"])
+    console.say(reason_in_own_numbers(found))
     if found["questions"]:
         console.say(f"{found['questions']} questions were asked")
     console.say(f"report: {found['report']}")
