@@ -139,3 +139,12 @@ def test_a_column_that_is_called_otherwise(made, tmp_path):
     assert inside("report", run, "--test", tmp_path / "new.csv").code == 2
     assert inside("report", run, "--test", tmp_path / "new.csv", "--label", "truth").code == 0
     assert "on 150 test rows" in (run / "test_report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_with_both_pages_is_replaced(files, tmp_path):
+    fit_of = ("--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--out", tmp_path / "run")
+    assert fit_inside(*fit_of).code == 0
+    assert inside("report", tmp_path / "run", "--test", files / "test.csv").code == 0
+    done = fit_inside(*fit_of, "--force")
+    assert done.code == 0, done.err
+    assert not (tmp_path / "run" / "test_report.html").exists()

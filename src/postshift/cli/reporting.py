@@ -8,6 +8,8 @@ from pathlib import Path
 
 from postshift.cli.commands.evaluate import labelled_reading, scoring_metric
 from postshift.cli.errors import UsageError
+from postshift.cli.inputs import Part
+from postshift.cli.metric_option import MetricOption
 from postshift.cli.parquet_files import read_rows
 from postshift.cli.predicting import LoadedRun
 from postshift.cli.run_files import FACTS, as_written
@@ -54,24 +56,30 @@ def facts_of_test_rows(
         )
     part = labelled_reading(loaded, layout, chosen).part(read_rows(data))
     chosen.check(layout, part.groups, asked=False)
-    shifter = loaded.rule.shifter
-    shifter.metric, shifter.pos_label = chosen.metric, None
     stored = stored_facts(loaded.run.file(FACTS))
-    found = Facts.of(
-        shifter,
-        part.eta,
-        part.labels(layout.classes),
-        phi=loaded.rule.named_functions(part.table) or None,
-        metric_name=chosen.name,
-        sample_weight=part.weights,
-        groups=part.groups,
-        used=[*stored.used, ("test rows", str(part.table))],
-        how_to_use=stored.how_to_use,
-        **{name: values for name, values in chosen.metadata(part).items() if name != GROUPS},
-    )
+    found = _gathered(loaded, part, chosen, stored)
     if found.test is None:
         raise UsageError(f"{data} has the validation rows of the fit: give rows that were not used for it")
     shares = replace(
         found.shares, training=stored.shares.training, by_model_in_training=stored.shares.by_model_in_training
     )
     return replace(found, shares=shares, fit_metric=None if metric is None else stored.metric)
+
+
+def _gathered(loaded: LoadedRun, part: Part, chosen: MetricOption, stored: Facts) -> Facts:
+    """Return the facts of the rows by a metric; what the fit left says what was used, and how to go on."""
+    shifter = loaded.rule.shifter
+    shifter.metric, shifter.pos_label = chosen.metric, None
+    with as_written(loaded.rule.path):
+        return Facts.of(
+            shifter,
+            part.eta,
+            part.labels(loaded.layout.classes),
+            phi=loaded.rule.named_functions(part.table) or None,
+            metric_name=chosen.name,
+            sample_weight=part.weights,
+            groups=part.groups,
+            used=[*stored.used, ("test rows", str(part.table))],
+            how_to_use=stored.how_to_use,
+            **{name: values for name, values in chosen.metadata(part).items() if name != GROUPS},
+        )
