@@ -6,11 +6,14 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from scipy.optimize import nnls
 
+from experiments.opening import opened_text
 from experiments.output import OUT, markdown
+from experiments.study import COLOURS, MARKERS, plain_axes, save_figure
 
 __all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
 
@@ -64,6 +67,7 @@ def store(found: Sequence[Figures], out: Path) -> None:
         writer.writeheader()
         writer.writerows(lines)
     (out / f"{NAME}.md").write_text(page(lines))
+    write_plot(lines, out)
 
 
 def _case(line: Line) -> tuple[str, ...]:
@@ -75,7 +79,7 @@ def page(lines: Sequence[Line]) -> str:
     """Return the page of stored figures."""
     head = ["passes", "rows", "engine", "partitions", "workers", "prepare s", "iteration ms", "busiest worker ms"]
     head += ["scheduler's share", "fit of 10 iterations s", "client MB", "workers MB", "sent kB", "others' cores"]
-    return f"""# The Dask engine: time of an iteration, the scheduler's share, the client's memory
+    text = f"""# The Dask engine: time of an iteration, the scheduler's share, the client's memory
 
 <!-- Made by `python -m benchmarks.dask_scaling --store` from {NAME}.csv; do not edit. -->
 
@@ -97,6 +101,44 @@ do with this kept busy.
 
 Made with {"; ".join(dict.fromkeys(line["versions"] for line in lines))}.
 """
+    picture = f"![Time of an iteration against the number of rows]({NAME}.png)"
+    return opened_text(text, picture=picture, lead=fill(_lead(lines), 120))
+
+
+def _lead(lines: Sequence[Line]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    most = max(lines, key=lambda line: (line["engine"] == "dask", int(line["rows"]), -float(line["iteration"])))
+    return (
+        "Time of an iteration of the Dask engine, and of the engine of blocks on the same rows. An iteration over "
+        f"{int(most['rows']):,} rows takes {float(most['iteration']):.2f} s on {most['workers']} workers "
+        f"({most['passes']})."
+    )
+
+
+def write_plot(lines: Sequence[Line], out: Path) -> None:
+    """Draw the time of an iteration against the number of rows, a panel for each kind of pass."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    kinds = list(dict.fromkeys(line["passes"] for line in lines))
+    figure = Figure(figsize=(11.5, 3.9), layout="constrained")
+    grid = figure.subplots(1, len(kinds), sharex=True, sharey=True, squeeze=False)
+    for axes, kind in zip(grid[0], kinds, strict=True):
+        plain_axes(axes)
+        cases: dict[str, list[tuple[int, float]]] = {}
+        for line in lines:
+            if line["passes"] == kind:
+                workers = f", {line['workers']} worker{'' if line['workers'] == '1' else 's'}"
+                name = f"{line['engine']}{workers if line['engine'] == 'dask' else ''}"
+                cases.setdefault(name, []).append((int(line["rows"]), 1e3 * float(line["iteration"])))
+        for rank, (name, points) in enumerate(cases.items()):
+            axes.plot(*zip(*sorted(points), strict=True), color=COLOURS[rank], marker=MARKERS[rank], label=name)
+        axes.set(xscale="log", yscale="log", xlabel="rows", title=kind)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter(NullFormatter())
+        axes.legend(frameon=False, fontsize=8)
+    figure.axes[0].set_ylabel("time of an iteration (ms)")
+    save_figure(figure, out, NAME)
 
 
 def _cells(line: Line) -> list[str]:

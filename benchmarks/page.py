@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
 from benchmarks.record import Row
 from benchmarks.registry import BY_NAME, COMPARISONS, Comparison
+from experiments.opening import opened_text
 from experiments.output import markdown
 
 PLOT = "bench_growth"
@@ -101,7 +103,7 @@ def slope(points: Sequence[Row]) -> float:
 
 def render(rows: Sequence[Row], made_with: str) -> str:
     """Return the page."""
-    return f"""# Benchmarks
+    page = f"""# Benchmarks
 
 <!-- Made by `make bench` from bench.csv; do not edit. -->
 
@@ -121,8 +123,6 @@ The same pass on one thread (*other*) and on all cores (*ours*): the wall time i
 
 Time of one iteration of a run (a pass over the training rows, a look at the validation rows, the solution), the rows
 being prepared; slope 1 is proportional.
-
-![Time of an iteration by rows, classes and basis functions]({PLOT}.svg)
 
 {slopes(rows)}
 
@@ -152,6 +152,19 @@ being prepared; slope 1 is proportional.
 
 To repeat it: `make bench`, made with {made_with}.
 """
+    picture = f"![Time of an iteration by rows, classes and basis functions]({PLOT}.svg)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(rows), 120))
+
+
+def lead_of(rows: Sequence[Row]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    judged = [verdict(BY_NAME[row.name], row) for row in rows if BY_NAME[row.name].goal is not None]
+    growing = [(comparison.title, slope(points)) for comparison, _, points in series(rows)]
+    steepest = f"; the time grows most with the {max(growing, key=lambda each: each[1])[0]}" if growing else ""
+    return (
+        "CPU time of our engines and fits against other programs, and how the time of an iteration grows. "
+        f"{judged.count('yes')} of {len(judged)} goals are met{steepest}."
+    )
 
 
 def write_plot(folder: Path, rows: Sequence[Row]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from sklearn.model_selection import train_test_split
 
 from experiments import classifier_table
 from experiments.comparison import BASE, METRICS, OURS, SEARCH, Cells, Row, Study, apart_text, by_cell
+from experiments.opening import opened_text
 from experiments.output import markdown
+from experiments.pictures import Panel
 from postshift import PostShifter
 
 METRIC = "f1_macro"
@@ -173,7 +176,7 @@ def render(rows: list[Row], made_with: str) -> str:
     cells = by_cell(rows)
     methods = list(dict.fromkeys(row.method for row in rows))
     lines = [[method, *(f"{found[method].mean():.4f}" for found in cells.values())] for method in methods]
-    return f"""# Macro-F1 of ten classes: against xCOLUMNs
+    page = f"""# Macro-F1 of ten classes: against xCOLUMNs
 
 <!-- Made by `python -m benchmarks.xcolumns_comparison` from xcolumns_comparison.csv; do not edit. -->
 
@@ -194,6 +197,21 @@ its randomised classifier.
 
 To repeat it: `python -m benchmarks.xcolumns_comparison`, made with {made_with}.
 """
+    picture = "![Test macro-F1 of every method on three tasks](xcolumns_comparison.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(cells), 120))
+
+
+def lead_of(cells: Cells) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    told = [f"{gap:+.4f} ({task})" for task, gap in gaps(cells).items()]
+    return (
+        f"Macro-F1 of ten classes, ours and xCOLUMNs on the same rows. Ours less the best variant is {', '.join(told)}."
+    )
+
+
+def panels(cells: Cells) -> list[Panel]:
+    """Return every method, a panel for each task."""
+    return [Panel(TITLES.get(task, task), methods, "test macro-F1") for (task, _), methods in cells.items()]
 
 
 STUDY = Study(
@@ -202,6 +220,7 @@ STUDY = Study(
     n_splits=10,
     run_split=run_split,
     render=render,
+    panels=panels,
     packages=("xcolumns", "numba"),
 )
 

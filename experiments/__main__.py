@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import runner
-from experiments.registry import EXPERIMENTS
+from experiments.registry import EXPERIMENTS, STUDIES
 from experiments.runner import say
 from experiments.study import OUT, Experiment, Results, StoredLineError
 
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = list(EXPERIMENTS) if ALL in args.names else list(dict.fromkeys(args.names))
     try:
         failures = [failure for name in names for failure in carry_out(name, args)]
+        if args.render and ALL in args.names and args.out is None:
+            failures += [failure for module in STUDIES for failure in render_study(module)]
     except KeyboardInterrupt:
         say("stopped; what was finished is stored, and the same command goes on from there")
         return 130
@@ -99,6 +101,16 @@ def render(experiment: Experiment, folder: Path, *, quick: bool) -> list[str]:
         name = experiment.name
         return [f"{name}: {folder / name}.csv has no results: run `python -m experiments {name}` first"]
     runner.write_page(results, folder)
+    return []
+
+
+def render_study(module: str) -> list[str]:
+    """Make the page of a study with a command of its own again, and return what failed."""
+    try:
+        found = importlib.import_module(module)
+        getattr(found, "STUDY", found).write_page()
+    except (ImportError, OSError) as error:
+        return [f"{module}: {error}"]
     return []
 
 

@@ -141,6 +141,17 @@ def places(results: Results, method: str) -> list[int]:
     return sorted(int(each.removeprefix("test@")) for each in names if each.startswith("test@"))
 
 
+def from_first_to_last(results: Results, methods: Mapping[str, str], what: str) -> str:
+    """Say in one sentence how the means of some methods move from the first place to the last; by what to call them."""
+    told = []
+    for name, method in methods.items():
+        at = places(results, method)
+        if at:
+            first, last = (results.values(method, f"test@{n}").mean() for n in (at[0], at[-1]))
+            told.append(f"from {first:.3f} to {last:.3f} with *{name}*")
+    return f"{what} goes {', '.join(told)}." if told else ""
+
+
 def mean_sd(values: np.ndarray, digits: int = 3) -> str:
     """Return mean and, of several values, standard deviation; nothing for none."""
     if not len(values):

@@ -114,7 +114,8 @@ def make_page(results: Results) -> str:
         REGRESSION
     }* has the log-odds of the network beside the coordinates. Folds and held-out quarters within the validation rows
     are drawn by row, for all methods alike."""
-    return page_of(results, about, rivals=others(results))
+    what = "Men are told from women as on the page `adience-shift`, with nobody in both validation and test rows."
+    return page_of(results, about, what=what, rivals=others(results))
 
 
 EXPERIMENT = Experiment(

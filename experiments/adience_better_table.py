@@ -48,7 +48,8 @@ def make_page(results: Results) -> str:
     } The bases see no more than the network itself does here. Validation and test rows show the
     same persons, which favours the methods that train a network on validation rows
     (`python -m experiments adience-albums` keeps them apart)."""
-    return page_of(results, about, rivals=others(results))
+    what = "Men are told from women as on the page `adience-shift`, by a better network."
+    return page_of(results, about, what=what, rivals=others(results))
 
 
 METHODS = {

@@ -171,8 +171,11 @@ def method_told(results: Results) -> str:
     weighted so that those coordinates match the validation rows', labels not read."""
 
 
-def page_of(results: Results, about: str, *, rivals: Collection[str], beside: str = "") -> str:
-    """Return a page: what it is about, the tables, what is to be said beside them, and who is above whom."""
+def page_of(results: Results, about: str, *, what: str, rivals: Collection[str], beside: str = "") -> str:
+    """Return a page: what it is about, the tables, what is to be said beside them, and who is above whom.
+
+    ``what`` is a sentence that says what the table is.
+    """
     parts = [
         about,
         table(results, ours=ours_among(results.methods, PREFIXES)),
@@ -181,9 +184,9 @@ def page_of(results: Results, about: str, *, rivals: Collection[str], beside: st
         means(results, VALUES),
         beside,
         *(compared(results, method, rivals) for method in (UNKNOWN, KNOWN, DEFAULT)),
-        standing(results, PREFIXES),
     ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    lead = f"{what} {standing(results, PREFIXES)}"
+    return whole_page(results, "\n\n".join(part for part in parts if part), lead=lead)
 
 
 def others(results: Results) -> list[str]:

@@ -64,7 +64,8 @@ known* are told psi and the gender of the validation rows, which is more than th
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    return page(results, about=ABOUT, prefixes=PREFIXES, goals=GOALS)
+    what = "Income is predicted, and a black box tells the geometric mean of the recalls among men and among women."
+    return page(results, what=what, about=ABOUT, prefixes=PREFIXES, goals=GOALS)
 
 
 PAPER = {method: figures for (task, method), figures in baselines.PAPER.items() if task == FAIRNESS}

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
+from experiments.opening import opened_text
 from experiments.output import OUT, read_table, versions, write_table, write_text
 from postshift import FitResult, GMean, HardDriver, MemoryEngine, Sample, SoftDriver, fw_eg
 from postshift.datasets import adult_fairness, adult_proxy
@@ -250,10 +252,32 @@ def table(results: list[Result], task: str) -> str:
     return "\n".join(lines)
 
 
+TITLES = {"proxy": "proxy labels", "fairness": "fairness"}
+
+
+def by_method(results: list[Result], task: str) -> dict[str, np.ndarray]:
+    """Return the test values of every method of a task."""
+    found: dict[str, list[float]] = {}
+    for each in results:
+        if each.task == task:
+            found.setdefault(each.method, []).append(each.test)
+    return {method: np.array(values) for method, values in found.items()}
+
+
+def lead_of(results: list[Result]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    told = []
+    for task, title in TITLES.items():
+        means = {method: values.mean() for method, values in by_method(results, task).items()}
+        best = max(means, key=means.__getitem__)
+        told.append(f"{means[best]:.3f} on {title} ({best}; the model alone {means['argmax eta']:.3f})")
+    return f"The paper's method on Adult, beside what is simpler. The highest mean is {', '.join(told)}."
+
+
 def render(results: list[Result], made_with: str) -> str:
     """Return the page."""
     seeds = len({r.seed for r in results})
-    return f"""# The paper's method on Adult
+    page = f"""# The paper's method on Adult
 
 <!-- Made by `python -m experiments.adult_paper` from adult_paper.csv; do not edit. -->
 
@@ -275,6 +299,18 @@ is 5-fold cross-validation on the validation rows, of the pooled metric of deter
 
 To repeat it: `python -m experiments.adult_paper`, made with {made_with}.
 """
+    picture = "![Test metric of every method, proxy labels and fairness](adult_paper.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(results), 120))
+
+
+def write_page() -> None:
+    """Make page and picture from the stored results."""
+    from experiments.pictures import Panel, write_panels
+
+    results, made_with = read_csv(OUT / "adult_paper.csv")
+    write_text(OUT / "adult_paper.md", render(results, made_with))
+    panels = [Panel(title, by_method(results, task), "test metric") for task, title in TITLES.items()]
+    write_panels(panels, OUT, "adult_paper")
 
 
 def main() -> None:
@@ -289,8 +325,7 @@ def main() -> None:
                 sys.stderr.write(f"{name}: seed {seed + 1} of {len(SEEDS)}\n")
                 results.extend(run(seed))
         write_csv(results, OUT / "adult_paper.csv")
-    results, made_with = read_csv(OUT / "adult_paper.csv")
-    write_text(OUT / "adult_paper.md", render(results, made_with))
+    write_page()
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ of forward correction is of labels that are nearly all of one class."""
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    return page(results, about=ABOUT, prefixes=PREFIXES, goals=GOALS, after=AFTER)
+    what = 'Gender is predicted by a model whose training rows have "is a husband" in its place, with 163 clean rows.'
+    return page(results, what=what, about=ABOUT, prefixes=PREFIXES, goals=GOALS, after=AFTER)
 
 
 PAPER = {method: figures for (task, method), figures in baselines.PAPER.items() if task == PROXY}

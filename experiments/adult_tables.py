@@ -113,8 +113,10 @@ def ours_among(methods: Collection[str], prefixes: tuple[str, ...]) -> list[str]
     return [method for method in methods if method.startswith(prefixes)]
 
 
-def page(results: Results, *, about: str, prefixes: tuple[str, ...], goals: Sequence[Goal], after: str = "") -> str:
-    """Return the page of a table."""
+def page(
+    results: Results, *, what: str, about: str, prefixes: tuple[str, ...], goals: Sequence[Goal], after: str = ""
+) -> str:
+    """Return the page of a table; ``what`` is a sentence that says what it is."""
     told = [text for text in (goal.told(results) for goal in goals) if text]
     n_seeds = len(results.seeds)
     parts = [
@@ -122,20 +124,20 @@ def page(results: Results, *, about: str, prefixes: tuple[str, ...], goals: Sequ
         table(results, ours=ours_among(results.methods, prefixes)),
         LEGEND,
         *([f"**Goals.** {' '.join(told)}"] if told else []),
-        standing(results, prefixes),
         after,
     ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    lead = f"{what} {standing(results, prefixes)}"
+    return whole_page(results, "\n\n".join(part for part in parts if part), lead=lead)
 
 
 def standing(results: Results, prefixes: tuple[str, ...]) -> str:
-    """Name the best of ours and the best of the others, and the simple rivals that are above the default."""
+    """Name the best of ours and the best of the others, in one sentence."""
     means = {method: float(np.mean(results.values(method))) for method in results.methods}
     ours = ours_among(means, prefixes)
     others = [method for method in means if method not in ours]
-    sentences = [
-        f"The highest mean of {whose} is {max(means[name] for name in names):.3f}, {max(names, key=means.__getitem__)}."
+    told = [
+        f"{whose} reach a mean of {max(means[name] for name in names):.3f} ({max(names, key=means.__getitem__)})"
         for whose, names in (("the paper's method and our own rules", ours), ("the others", others))
         if names
     ]
-    return " ".join(sentences)
+    return f"At best {', '.join(told)}."

@@ -21,6 +21,7 @@ from experiments.ablation import (
     Given,
     Metric,
     by_metric,
+    from_first_to_last,
     mean_sd,
     of_base,
     of_default,
@@ -157,7 +158,11 @@ def make_page(results: Results) -> str:
     *paper's method*: PI-EW or FW-EG, radius 0.1, the basis by 5-fold cross-validation; *plug-in search*: class weights
     searched on the validation rows; *default*: `PostShiftClassifier`, the model frozen. Mean and standard deviation
     over the splits; bands in the figure are 95 % intervals."""
-    return whole_page(results, "\n\n".join([about, *sections(results, lines, rising)]))
+    metric = METRICS[0]
+    shown = {name: f"{metric.name}: {name}" for name in ("base model", "paper's method", "default")}
+    what = "A model is post-shifted while it is being trained: from a poor one on the left to a good one on the right."
+    lead = f"{what} {from_first_to_last(results, shown, f'Test {metric.title}')}"
+    return whole_page(results, "\n\n".join([about, *sections(results, lines, rising)]), lead=lead)
 
 
 EXPERIMENT = Experiment(

@@ -23,6 +23,7 @@ import numpy as np
 from experiments import adult_paper
 from experiments.baseline_methods import FAIRNESS, METHODS, PROXY, TASKS, C, Data, Method, load
 from experiments.menu_study import interval
+from experiments.opening import opened_text
 from experiments.output import OUT, markdown, read_table, together, versions, write_table, write_text
 from postshift.exceptions import SmallValidationWarning
 
@@ -233,7 +234,7 @@ def render(rows: list[Row], made_with: str) -> str:
     """Return the page."""
     everything = [*rows, *quoted()]
     parts = [f"## {TITLES[task]}\n\n{table(everything, task)}\n" for task in dict.fromkeys(row.task for row in rows)]
-    return f"""# Every baseline on Adult
+    page = f"""# Every baseline on Adult
 
 <!-- Made by `python -m experiments.baselines` from baselines.csv and adult_paper.csv; do not edit. -->
 
@@ -255,6 +256,35 @@ chooses the basis and the learning rates of adaptive surrogates by cross-validat
 
 To repeat it: `python -m experiments.baselines`, made with {made_with}.
 """
+    picture = "![Test metric of every method on both tasks](baselines.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(everything), 120))
+
+
+def lead_of(rows: Sequence[Row]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    told = []
+    for task in TITLES:
+        means = {method: float(scores(found).mean()) for method, found in by_method(rows, task).items()}
+        best = max((name for name in means if not is_ours(name)), key=means.__getitem__)
+        told.append(
+            f"on {task} our default has {means[DEFAULT]:.3f} and the best of the others {means[best]:.3f} ({best})"
+        )
+    what = "Every baseline with its default settings, beside our rules, on two tasks of Adult."
+    return f"{what} In the mean {'; '.join(told)}."
+
+
+def write_page() -> None:
+    """Make page and picture from the stored results."""
+    from experiments.pictures import Panel, write_panels
+
+    rows, made_with = read_rows(CSV, Row)
+    write_text(PAGE, render(rows, made_with))
+    everything = [*rows, *quoted()]
+    panels = [
+        Panel(title, {name: scores(found) for name, found in by_method(everything, task).items()}, "test metric")
+        for task, title in TITLES.items()
+    ]
+    write_panels(panels, OUT, PAGE.stem)
 
 
 def main() -> None:
@@ -272,7 +302,7 @@ def main() -> None:
         return
     if not args.render:
         run_missing(CSV, wanted(seeds=args.seeds, quick=args.quick))
-    write_text(PAGE, render(*read_rows(CSV, Row)))
+    write_page()
 
 
 if __name__ == "__main__":

@@ -189,11 +189,14 @@ def make_page(results: Results) -> str:
         LEGEND,
         f"**Goals.** {' '.join(told)}" if told else "",
         *(compared(results, method, [*NETWORKS, *PLUGINS]) for method in (CHOSEN, FULL, QUERIES, DEFAULT)),
-        standing(results, PREFIXES),
         "Recall of every class, mean over the seeds:",
         means(results, {name: f"recall of {name}" for name in CLASSES}, digits=2),
     ]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    what = (
+        "Images of ten classes are told apart where most training labels of five classes are wrong and 1,000 are clean."
+    )
+    lead = f"{what} {standing(results, PREFIXES)}"
+    return whole_page(results, "\n\n".join(part for part in parts if part), lead=lead)
 
 
 METHODS = {

@@ -118,6 +118,13 @@ def checked(results: Results) -> str:
     {results.values(SHOWN, "c").mean():.4f} in the mean."""
 
 
+def extremes(results: Results) -> str:
+    """Name the classes of the largest and of the smallest weight, in one sentence."""
+    means = {name: float(results.values(SHOWN, f"weight of {name}").mean()) for name in CLASSES}
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    return f"The largest weight is {means[high]:.2f} ({high}), the smallest {means[low]:.2f} ({low})."
+
+
 def small(value: float) -> str:
     """Return a small number; results are stored with six decimals."""
     return "less than 1e-6" if value < 1e-6 else f"{value:.0e}"
@@ -135,7 +142,9 @@ def make_page(results: Results) -> str:
     the constant basis reaches what the inverse prior reaches, and why bases or the full matrix are needed for more."""
     shown = SHOWN in results.methods
     parts = [about, lines(results) if shown else "", checked(results) if shown else "", why]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    what = "Class weights that PI-EW finds where labels of CIFAR-10 are flipped from some classes to others."
+    lead = f"{what} {extremes(results)}" if shown else what
+    return whole_page(results, "\n\n".join(part for part in parts if part), lead=lead)
 
 
 EXPERIMENT = Experiment(

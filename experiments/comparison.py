@@ -29,6 +29,7 @@ from sklearn.metrics import (
 
 from experiments.menu_study import interval
 from experiments.output import OUT, read_table, together, versions, write_table, write_text
+from experiments.pictures import Panel, write_panels
 from experiments.pool import each_finished
 
 FIELDS = ("task", "split", "metric", "method", "test")
@@ -78,8 +79,8 @@ class Row:
 class Study:
     """A comparison: what to run, where it is stored, and what page it makes.
 
-    ``run_split(task, split)`` returns rows; ``render(rows, made_with)`` the page; ``packages`` are those beside
-    postshift's own whose versions matter.
+    ``run_split(task, split)`` returns rows; ``render(rows, made_with)`` the page; ``panels(cells)`` the picture's;
+    ``packages`` are those beside postshift's own whose versions matter.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Study:
     n_splits: int
     run_split: Callable[[str, int], list[Row]]
     render: Callable[[list[Row], str], str]
+    panels: Callable[[Cells], list[Panel]]
     packages: tuple[str, ...] = ()
     out: Path = OUT
 
@@ -138,7 +140,13 @@ class Study:
         args = parser.parse_args()
         if not args.render:
             self.run_missing(jobs=args.jobs)
-        write_text(self.page, self.render(*self.read()))
+        self.write_page()
+
+    def write_page(self) -> None:
+        """Make page and picture from the stored results."""
+        rows, made_with = self.read()
+        write_text(self.page, self.render(rows, made_with))
+        write_panels(self.panels(by_cell(rows)), self.out, self.name)
 
 
 def by_cell(rows: Iterable[Row]) -> Cells:

@@ -251,6 +251,20 @@ def compared(results: Results) -> str:
     return markdown(head, lines) if lines else ""
 
 
+def reached(results: Results) -> str:
+    """Say how often the paper's FW-EG is reached, in one sentence."""
+    gaps = {
+        method: [
+            results.values(section.key(method)).mean() - section.paper[1]
+            for section in SECTIONS
+            if section.paper is not None and len(results.values(section.key(method)))
+        ]
+        for method in (FWEG, DEFAULT)
+    }
+    told = [f"{name} in {sum(g >= -TOLERANCE for g in found)} of {len(found)}" for name, found in gaps.items()]
+    return f"The paper's figure for FW-EG is reached by {', by '.join(told)} cases."
+
+
 def verdict(difference: float) -> str:
     """Say whether a mean is within the tolerance of the paper's figure, or above it."""
     return f"{difference:+.3f} ({'reached' if difference >= -TOLERANCE else 'below'})"
@@ -295,7 +309,8 @@ def make_page(results: Results) -> str:
         if any(method in results.methods for method in methods):
             ours = [section.key(method) for method in OURS]
             parts += [f"## {section.title}", table(results, methods=methods, ours=ours, called=called)]
-    return whole_page(results, "\n\n".join(part for part in parts if part))
+    lead = f"Mean F1 of the positive class over groups of rows, on three data sets without noise. {reached(results)}"
+    return whole_page(results, "\n\n".join(part for part in parts if part), lead=lead)
 
 
 def called(method: str) -> str:

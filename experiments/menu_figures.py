@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from textwrap import fill
 
 import numpy as np
 
 from examples import digits_demo
-from experiments.adult_paper import Result, Task, make_task, read_csv, table, write_csv
+from experiments.adult_paper import Result, Task, by_method, make_task, read_csv, table, write_csv
+from experiments.opening import opened_text
 from experiments.output import OUT, write_text
 from postshift import Accuracy, GMean, Sample
 from postshift.basis import CoverBasis, TreeBasis
@@ -97,10 +99,21 @@ TASKS: dict[str, Callable[..., Iterator[Result]]] = {
 }
 
 
+def lead_of(results: list[Result]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    told = []
+    for task in TITLES:
+        means = {method: values.mean() for method, values in by_method(results, task).items()}
+        told.append(f"{means['base']:.3f} to {means[AVERAGE]:.3f} on {task}")
+    return (
+        f"Every rule of the menu, on two tasks of Adult and on digits. From the base to the average: {', '.join(told)}."
+    )
+
+
 def render(results: list[Result], made_with: str) -> str:
     """Return the page."""
     parts = [f"## {title}\n\n{table(results, name)}" for name, title in TITLES.items()]
-    return f"""# The menu on Adult and on digits
+    page = f"""# The menu on Adult and on digits
 
 <!-- Made by `python -m experiments.menu_figures` from menu_figures.csv; do not edit. -->
 
@@ -112,6 +125,18 @@ not; wife, husband, neither). *questions*: what was asked of a metric of which o
 {chr(10).join(f"{part}{chr(10)}" for part in parts)}
 To repeat it: `python -m experiments.menu_figures`, made with {made_with}.
 """
+    picture = "![Test metric of every rule on three tasks](menu_figures.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(results), 120))
+
+
+def write_page() -> None:
+    """Make page and picture from the stored results."""
+    from experiments.pictures import Panel, write_panels
+
+    results, made_with = read_csv(OUT / "menu_figures.csv")
+    write_text(OUT / "menu_figures.md", render(results, made_with))
+    panels = [Panel(title, by_method(results, task), "test metric") for task, title in TITLES.items()]
+    write_panels(panels, OUT, "menu_figures")
 
 
 def main() -> None:
@@ -125,7 +150,7 @@ def main() -> None:
                 sys.stderr.write(f"{name}: seed {seed + 1} of {len(SEEDS[name])}\n")
                 results.extend(run(seed))
         write_csv(results, OUT / "menu_figures.csv")
-    write_text(OUT / "menu_figures.md", render(*read_csv(OUT / "menu_figures.csv")))
+    write_page()
 
 
 if __name__ == "__main__":

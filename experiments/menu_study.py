@@ -13,12 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from experiments.menu_tasks import TASKS, TaskData, describe, load_task
+from experiments.opening import opened_text
 from experiments.output import OUT, read_table, together, versions, write_table, write_text
 from experiments.pool import each_finished
 from postshift import Accuracy, ExpectedReward, MacroF1, metrics
@@ -179,7 +181,7 @@ def render(rows: list[Row], made_with: str) -> str:
         lines.append(f"| {name} | {f'{means[name]:.3f}' if name in means else ''} | " + " | ".join(cells) + " |")
     cells = [f"{hindsight(methods):.3f}" for methods in table.values()]
     lines.append(f"| *hindsight* | {means['hindsight']:.3f} | " + " | ".join(cells) + " |")
-    return f"""# The menu on twelve tasks
+    page = f"""# The menu on twelve tasks
 
 <!-- Made by `python -m experiments.menu_study` from menu_study.csv; do not edit. -->
 
@@ -200,6 +202,29 @@ best on the task's test rows. *mean* is over all tasks (rules that cannot serve 
 
 To repeat it: `python -m experiments.menu_study`, made with {made_with}.
 """
+    picture = "![The default less the base on every task, mean and interval](menu_study.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(table), 120))
+
+
+def lead_of(table: dict[str, dict[str, np.ndarray]]) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    means = overall(table)
+    return (
+        f"Every rule of the menu on {len(table)} tasks with wrong labels, shift or hidden groups. The mean over the "
+        f"tasks is {means[BASE]:.3f} for the model alone, {means[AVERAGE]:.3f} for the default, and "
+        f"{means['hindsight']:.3f} for the best rule of each task in hindsight."
+    )
+
+
+def write_page() -> None:
+    """Make page and picture from the stored results."""
+    from experiments.pictures import Panel, write_panels
+
+    rows, made_with = read_rows(OUT / "menu_study.csv")
+    write_text(OUT / "menu_study.md", render(rows, made_with))
+    apart = {task: methods[AVERAGE] - methods[BASE] for task, methods in by_task(rows).items()}
+    title = "The default less the base"
+    write_panels([Panel(title, apart, "difference of the test metric", zero=True)], OUT, "menu_study")
 
 
 def against_base(table: dict[str, dict[str, np.ndarray]]) -> str:
@@ -241,7 +266,7 @@ def main() -> None:
     path = OUT / "menu_study.csv"
     if not args.render:
         run_missing(path, splits=args.splits, jobs=args.jobs)
-    write_text(OUT / "menu_study.md", render(*read_rows(path)))
+    write_page()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
-"""The picture of a table: a line for each method, its mean with the interval, and the paper's figure beside it."""
+"""The pictures of tables: a line for each method, its mean with the interval, and the paper's figure beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from experiments.study import COLOURS, Results, Summary, summary
+import numpy as np
+
+from experiments.study import COLOURS, Results, Summary, plain_axes, save_figure, summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +84,36 @@ def dots(
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=n_columns, frameon=False, fontsize=8)
 
     return draw
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a picture: values by the names of its lines, and what the axis shows; ``zero`` draws a line at 0."""
+
+    title: str
+    lines: Mapping[str, np.ndarray]
+    axis: str
+    zero: bool = False
+
+
+def write_panels(panels: Sequence[Panel], folder: Path, name: str) -> None:
+    """Write a picture of some panels, one above the other: each line has its mean and 95 % interval."""
+    from matplotlib.figure import Figure
+
+    heights = [MARGIN + LINE * len(panel.lines) for panel in panels]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    for axes, panel in zip(
+        figure.subplots(len(panels), squeeze=False, height_ratios=heights)[:, 0], panels, strict=True
+    ):
+        plain_axes(axes)
+        found = {place: summary(np.asarray(values)) for place, values in enumerate(panel.lines.values())}
+        _draw_kind(axes, OURS, found)
+        if panel.zero:
+            axes.axvline(0, color="0.5", linewidth=0.9, linestyle="--")
+        axes.set_title(fill(panel.title, 80), loc="left", fontsize=10)
+        axes.set(xlabel=f"{panel.axis}, mean and 95 % interval", ylim=(len(found) - 0.4, -0.6))
+        axes.set_yticks(range(len(found)), list(panel.lines), fontsize=8)
+    save_figure(figure, folder, name)
 
 
 def _draw_kind(axes: Axes, kind: Kind, told: Mapping[int, Summary]) -> None:

@@ -19,3 +19,13 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "cifar10-noise": "experiments.cifar10_noise_table",
     "weights": "experiments.cifar10_weights",
 }
+STUDIES: tuple[str, ...] = (  # modules with a command of their own, whose pages ``all --render`` makes too
+    "experiments.adult_paper",
+    "experiments.baselines",
+    "experiments.baselines_why",
+    "experiments.classifier_table",
+    "experiments.menu_figures",
+    "experiments.menu_study",
+    "experiments.threshold_comparison",
+    "experiments.weight_rates",
+)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from experiments.opening import QUICK, opened
 from experiments.output import OUT, markdown
 from experiments.store import Row, Store, StoredLineError
 from postshift._installing import install
@@ -26,6 +27,7 @@ from postshift.core.archive import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "COLOURS",
@@ -40,6 +42,8 @@ __all__ = [
     "against_closest",
     "draw_line",
     "markdown",
+    "plain_axes",
+    "save_figure",
     "stars",
     "summary",
     "table",
@@ -283,25 +287,24 @@ def _beside(values: np.ndarray, paper: tuple[float, float] | None) -> list[str]:
     return [text, f"{values.mean() - mean:+.3f}"]
 
 
-def whole_page(results: Results, body: str) -> str:
-    """Return a page: title, what made it, the text (its paragraphs wrapped), what is missing, how to repeat it."""
+def whole_page(results: Results, body: str, *, lead: str = "") -> str:
+    """Return a page: title, the picture, two sentences, the text (its paragraphs wrapped), how to repeat it."""
     experiment = results.experiment
     name, n_wanted = experiment.name, len(results.missing) + len(results.runs)
     files = f"[{name}.csv]({name}.csv)" + (f", [{name}.svg]({name}.svg)" if experiment.panels else "")
     parts = [
         f"# {experiment.title}",
         f"<!-- Made by `python -m experiments {name}` from {name}.csv; do not edit. -->",
-        *(["**A quick look**: the smallest sizes there are. These figures are no results."] if results.quick else []),
+        *([f"{QUICK}: the smallest sizes there are. These figures are no results."] if results.quick else []),
         *body.strip().split("\n\n"),
     ]
     if results.missing:
         names = list(dict.fromkeys(method for method, _ in results.missing))
         listed = "; ".join([*names[:SHOWN], *([f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else [])])
         parts.append(f"**Incomplete.** {len(results.missing)} of {n_wanted} runs are not stored yet, of: {listed}.")
-    if experiment.panels:
-        parts.append(f"![{experiment.title}]({name}.png)")
     parts.append(f"To repeat it: `python -m experiments {name}`, made with {results.made_with}. The results: {files}.")
-    return "\n\n".join(map(_wrapped, parts)) + "\n"
+    picture = f"![{experiment.title}]({name}.png)" if experiment.panels else ""
+    return "\n\n".join(map(_wrapped, opened(parts, picture=picture, lead=lead))) + "\n"
 
 
 def _wrapped(paragraph: str) -> str:
@@ -350,7 +353,7 @@ def write_figures(results: Results, folder: Path) -> None:
     if not panels:
         return
     try:
-        import matplotlib as mpl
+        import matplotlib as mpl  # noqa: F401
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"figures need matplotlib: {install('report')}") from error
@@ -358,11 +361,22 @@ def write_figures(results: Results, folder: Path) -> None:
     figure = Figure(figsize=(width * len(panels), height), layout="constrained")
     for place, draw in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), place)
-        axes.grid(visible=True, color="0.9", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain_axes(axes)
         draw(results, axes)
-    name = results.experiment.name
+    save_figure(figure, folder, results.experiment.name)
+
+
+def plain_axes(axes: Axes) -> None:
+    """Draw a light grid behind, and no frame."""
+    axes.grid(visible=True, color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write a figure as PNG and SVG; the same figure makes the same SVG."""
+    import matplotlib as mpl
+
     with mpl.rc_context({"svg.hashsalt": name}):
         write_atomically(
             folder / f"{name}.svg", lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})

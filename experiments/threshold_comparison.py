@@ -8,6 +8,7 @@ page. Both get the same training rows and the same model, cross-fit in five fold
 from __future__ import annotations
 
 from functools import cache
+from textwrap import fill
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -16,7 +17,9 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
 from experiments.comparison import BASE, METRICS, OURS, Cells, Row, Study, apart_text, by_cell
+from experiments.opening import opened_text
 from experiments.output import markdown
+from experiments.pictures import Panel
 from postshift import PostShiftClassifier
 from postshift.datasets import adult_fairness
 
@@ -93,7 +96,7 @@ def render(rows: list[Row], made_with: str) -> str:
     """Return the page."""
     cells = by_cell(rows)
     parts = [f"## {TITLES[name]}\n\n{table(cells, name)}\n" for name in dict.fromkeys(task for task, _ in cells)]
-    return f"""# Two classes: against TunedThresholdClassifierCV
+    page = f"""# Two classes: against TunedThresholdClassifierCV
 
 <!-- Made by `python -m experiments.threshold_comparison` from threshold_comparison.csv; do not edit. -->
 
@@ -107,9 +110,35 @@ no validation sample: `PostShiftClassifier(model, metric=...).fit(X, y)` against
 
 To repeat it: `python -m experiments.threshold_comparison`, made with {made_with}.
 """
+    picture = "![Ours less TunedThresholdClassifierCV for every metric, mean and interval](threshold_comparison.png)"
+    return opened_text(page, picture=picture, lead=fill(lead_of(cells), 120))
 
 
-STUDY = Study(name="threshold_comparison", tasks=tuple(TITLES), n_splits=10, run_split=run_split, render=render)
+def lead_of(cells: Cells) -> str:
+    """Say in two sentences what it is about, and what came out."""
+    found = gaps(cells).values()
+    return (
+        "`PostShiftClassifier` against scikit-learn's tuned threshold, on clean labels of two classes. Ours less the "
+        f"rival's test metric is {min(found):+.4f} to {max(found):+.4f} over {len(found)} pairs of data and metric."
+    )
+
+
+def panels(cells: Cells) -> list[Panel]:
+    """Return ours less the rival, a panel for each data set."""
+    return [
+        Panel(
+            title,
+            {metric: methods[OURS] - methods[TUNED] for (task, metric), methods in cells.items() if task == name},
+            "ours less TunedThresholdClassifierCV",
+            zero=True,
+        )
+        for name, title in TITLES.items()
+    ]
+
+
+STUDY = Study(
+    name="threshold_comparison", tasks=tuple(TITLES), n_splits=10, run_split=run_split, render=render, panels=panels
+)
 
 if __name__ == "__main__":
     STUDY.main(str(__doc__))

@@ -22,6 +22,7 @@ from experiments.ablation import (
     Metric,
     by_metric,
     fitted_labels,
+    from_first_to_last,
     mean_sd,
     of_base,
     of_default,
@@ -168,7 +169,11 @@ def make_page(results: Results) -> str:
     *plug-in search*: class weights searched on the validation rows; *fine-tuning*: gradient descent on the validation
     rows, stopped by a quarter of them; *adaptive surrogates*: default settings, the paper's largest basis. Mean and
     standard deviation over the splits; bands in the figure are 95 % intervals."""
-    return whole_page(results, "\n\n".join([about, *sections(results, lines, ahead)]))
+    metric = METRICS[0]
+    shown = {name: f"{metric.name}: {name}" for name in ("paper's method", "default", "fine-tuning")}
+    what = f"The proxy-label task on Adult with {SIZES[0]} to {SIZES[-1]:,} clean validation rows."
+    lead = f"{what} {from_first_to_last(results, shown, f'Test {metric.title}')}"
+    return whole_page(results, "\n\n".join([about, *sections(results, lines, ahead)]), lead=lead)
 
 
 EXPERIMENT = Experiment(

@@ -31,12 +31,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
+from experiments.opening import opened_text
 from experiments.output import OUT, write_text
 from postshift import Accuracy, ExpectedReward, FitResult, Mixture, PlugIn, Sample, pi_ew
 from postshift.core.psi import ConfusionMetric
@@ -357,7 +359,7 @@ def render_report(rows: Sequence[Row], made_with: Versions) -> str:
     """Return the report; every number of a run in it comes from the rows."""
     sizes = sorted({row.n for row in rows})
     numbers = ", ".join(f"{package} {number}" for package, number in made_with)
-    return _REPORT.format(
+    page = _REPORT.format(
         command=COMMAND,
         numbers=numbers,
         n_seeds=_n_seeds(rows),
@@ -368,6 +370,13 @@ def render_report(rows: Sequence[Row], made_with: Versions) -> str:
         high=_number(SLOPE_RANGE[1]),
         table="\n".join([*_table_head(sizes), *(_table_line(rows, model) for model in models())]),
     )
+    found = [slope(rows, model.name) for model in models()]
+    lead = (
+        "Weights that PI-EW elicits from n rows of a known distribution, compared with the true ones. On log-log axes "
+        f"the error falls with slopes from {_number(min(found))} to {_number(max(found))}, as the bound 1/√n has it."
+    )
+    picture = next(each for each in page.split("\n\n") if each.startswith("!["))
+    return opened_text(page, picture=picture, lead=fill(lead, 120))
 
 
 def _table_head(sizes: Sequence[int]) -> tuple[str, str]:
@@ -453,6 +462,14 @@ On the diagonal, for accuracy, the printed weights are right, and they are what 
 """
 
 
+def write_page(folder: Path = OUT) -> list[Row]:
+    """Make page and plot from the stored results, and return these."""
+    stored, made_with = read_csv(folder / "weight_rates.csv")
+    write_plot(folder, stored)
+    write_text(folder / "weight_rates.md", render_report(stored, made_with))
+    return stored
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run everything and write the four files, or make three of them again from the stored CSV."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="How fast the elicited weights approach the true ones.")
@@ -465,9 +482,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not args.render:
         rows = run_all(progress=lambda text: print(text, file=sys.stderr, flush=True))
         write_csv(folder / "weight_rates.csv", rows, versions())
-    stored, made_with = read_csv(folder / "weight_rates.csv")
-    write_plot(folder, stored)
-    write_text(folder / "weight_rates.md", render_report(stored, made_with))
+    stored = write_page(folder)
     for model in models():
         print(f"{model.name:>4}  slope {slope(stored, model.name):.3f}")
     print(f"{time.perf_counter() - begin:.0f} s; results in {folder}", file=sys.stderr)

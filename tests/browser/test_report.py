@@ -18,7 +18,12 @@ from tests.report import cases
 
 pytestmark = pytest.mark.slow
 
-REPORTS = {"digits": cases.digits_auto, "two-classes": cases.two_classes_facts}
+REPORTS = {
+    "digits": cases.digits_auto,
+    "two-classes": cases.two_classes_facts,
+    "long-names": cases.long_names,
+    "test-rows": lambda: cases.on_test_rows().facts,
+}
 TIP = "#tip:not([hidden])"
 
 
@@ -85,6 +90,39 @@ def test_texts_stay_in_their_charts(opened, width):
         }).map(e => e.ownerSVGElement.id + ": " + e.textContent)"""
     )
     assert outside == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_name_stands_on_a_grid_line(opened, width):
+    page = opened(width=WIDTHS[width])
+    crossed = page.evaluate(
+        """() => [...document.querySelectorAll("svg text.label")].filter(e => {
+            const own = e.getBoundingClientRect();
+            return [...e.ownerSVGElement.querySelectorAll("line.grid, line.one")].some(each => {
+                const line = each.getBoundingClientRect();
+                return line.left < own.right - 1 && line.right > own.left + 1 && line.top < own.bottom - 2
+                    && line.bottom > own.top + 2;
+            });
+        }).map(e => e.ownerSVGElement.id + ": " + e.textContent)"""
+    )
+    assert crossed == []
+
+
+def test_pairs_of_labels_stay_on_one_line_on_a_phone(browser, tmp_path):
+    path = tmp_path / "digits.html"
+    write_report(cases.digits_auto(), path)
+    page = browser.new_page(viewport={"width": 360, "height": 900})
+    page.goto(path.as_uri())
+    heights = page.evaluate(
+        """() => [...document.querySelectorAll("#pairs-table tbody th")].map(e => {
+            const range = document.createRange();
+            range.selectNodeContents(e);
+            return range.getClientRects().length;
+        })"""
+    )
+    page.close()
+    assert heights
+    assert set(heights) == {1}
 
 
 def test_charts_answer_a_hover(opened):

@@ -195,7 +195,13 @@ class TestStorage:
     @pytest.fixture
     def tiny(self, tmp_path):
         return comparison.Study(
-            name="tiny", tasks=("a", "b"), n_splits=2, run_split=tiny_split, render=lambda *_: "", out=tmp_path
+            name="tiny",
+            tasks=("a", "b"),
+            n_splits=2,
+            run_split=tiny_split,
+            render=lambda *_: "",
+            panels=lambda _: [],
+            out=tmp_path,
         )
 
     def test_only_what_is_missing_is_run(self, tiny):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from experiments import __main__ as command
@@ -28,3 +30,16 @@ def test_every_run_is_stored(results):
 def test_figures_are_there(results):
     for suffix in ("png", "svg") if results.experiment.panels else ():
         assert (OUT / f"{results.experiment.name}.{suffix}").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("path", sorted(OUT.glob("*.md")), ids=lambda path: path.stem)
+def test_every_page_begins_with_a_picture_two_sentences_and_the_table(path):
+    _, comment, picture, lead, *rest = path.read_text(encoding="utf-8").split("\n\n")
+    assert comment.startswith("<!-- Made by")
+    (named,) = re.fullmatch(r"!\[[^]]+\]\(([^)]+)\)", picture).groups()
+    assert (OUT / named).stat().st_size > 10_000
+    assert len(re.findall(r"[.!?](?=\s|$)", lead)) == 2
+    assert lead.endswith(".")
+    table = next(place for place, each in enumerate(rest) if each.startswith("|"))
+    assert all(each.startswith("## ") for each in rest[:table])
+    assert picture not in rest

@@ -22,10 +22,10 @@ HOSTILE = ('</script><script>alert("x")</script>', "=1+1", "'\" onload=alert(1) 
 
 
 @cache
-def digits():
+def digits(n_val=400):
     """Digits with wrong training labels, as probabilities."""
     X, y = load_digits(return_X_y=True)
-    X_train, X_val, y_train, y_val = train_test_split(X / 16, y, test_size=400, stratify=y, random_state=0)
+    X_train, X_val, y_train, y_val = train_test_split(X / 16, y, test_size=n_val, stratify=y, random_state=0)
     wrong = np.random.default_rng(0).random(len(y_train)) < 0.6
     shown = np.array([FLIPS.get(label, label) if flip else label for label, flip in zip(y_train, wrong, strict=True)])
     model = LogisticRegression(max_iter=2000).fit(X_train, shown)
@@ -139,7 +139,7 @@ def weighted():
     shifter = PostShifter("g_mean", method="smoothed plug-in")
     shifter.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, sample_weight_val=weights)
     return SimpleNamespace(
-        facts=Facts.of(shifter, rows.eta_val, rows.y_val, sample_weight_val=weights), weights=weights, rows=rows
+        facts=Facts.of(shifter, rows.eta_val, rows.y_val, sample_weight=weights), weights=weights, rows=rows
     )
 
 
@@ -162,13 +162,50 @@ def crossfitted():
     return Facts.of(model, data.X, data.y)
 
 
+def groups_of(rows):
+    """Two groups that have nothing to do with the classes."""
+    return np.random.default_rng(4).choice(["north", "south"], size=len(rows.y_val))
+
+
+@cache
+def fitted_over_groups():
+    rows = random_rows(2)
+    shifter = PostShifter("worst_group_balanced_accuracy", method="paper")
+    return shifter.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, groups=groups_of(rows))
+
+
 @cache
 def over_groups():
     rows = random_rows(2)
-    groups = np.random.default_rng(4).integers(2, size=len(rows.y_val))
-    shifter = PostShifter("worst_group_balanced_accuracy", method="paper")
-    shifter.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, groups=groups)
-    return Facts.of(shifter, rows.eta_val, rows.y_val)
+    return Facts.of(fitted_over_groups(), rows.eta_val, rows.y_val, groups=groups_of(rows))
+
+
+@cache
+def on_test_rows():
+    """Test rows of the digits, as many as there are validation rows, and the model that labels them."""
+    rows = digits(n_val=800)
+    half = len(rows.y_val) // 2
+    kept, left = slice(None, half), slice(half, None)
+    shifter = PostShifter("f1_macro", method="smoothed plug-in")
+    shifter.fit(rows.eta_val[kept], rows.y_val[kept], rows.eta, rows.y)
+    eta, y = rows.eta_val[left], rows.y_val[left]
+    return SimpleNamespace(shifter=shifter, eta=eta, y=y, facts=Facts.of(shifter, eta, y, y_train=rows.y))
+
+
+@cache
+def cost_on_test_rows():
+    made, rows = cost(), random_rows(3, seed=5)
+    return SimpleNamespace(shifter=made.shifter, rows=rows, facts=Facts.of(made.shifter, rows.eta_val, rows.y_val))
+
+
+@cache
+def long_names():
+    """Twelve classes with long names, of which pairs differ at their ends only."""
+    rows = random_rows(12, n_rows=900)
+    names = [f"{word} {part}" for word in ("hypothyroid, compensated", "goitre", "replacement therapy", "surgery",
+             "hyperthyroid (T3 toxic)", "I131 treatment") for part in ("under", "over")]  # fmt: skip
+    shifter = fitted(rows, names=names, method="smoothed plug-in")
+    return Facts.of(shifter, rows.eta_val, np.array(names)[rows.y_val], y_train=np.array(names)[rows.y])
 
 
 @cache
@@ -191,4 +228,7 @@ ALL = {
     "over groups": over_groups,
     "paper": lambda: by_method("paper"),
     "stack": lambda: by_method("stack"),
+    "test rows": lambda: on_test_rows().facts,
+    "a cost of test rows": lambda: cost_on_test_rows().facts,
+    "long names": long_names,
 }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from postshift.exceptions import InputError, LabelError, SettingError, ShapeError
+from postshift.metrics import ExpectedCost
 from postshift.report import ConfusionChangeDisplay, HistoryDisplay, WeightsDisplay
 from postshift.report.counts import matrices
 from tests.report import cases
@@ -86,9 +87,45 @@ def test_confusion_on_the_rows_held_out(made):
     before, after = matrices(Facts.of(shifter, rows.eta_val, rows.y_val).confusion.cells, n_classes=3)
     np.testing.assert_array_equal(display.before, before)
     np.testing.assert_array_equal(display.after, after)
-    np.testing.assert_array_equal(display.im_.get_array(), after - before)
     texts = [t.get_text() for t in display.ax_.texts]
     assert len(texts) == np.count_nonzero(after - before)
+
+
+def test_one_colour_is_better_and_the_other_worse():
+    """More errors must not look like more hits."""
+    display = ConfusionChangeDisplay([[5, 0], [2, 2]], [[4, 1], [0, 4]], ["a", "b"]).plot()
+    better = np.array([[False, False], [True, True]])  # a: a hit less, an error more; b: two errors less, two hits more
+    np.testing.assert_array_equal(np.asarray(display.im_.get_array()) > 0, better)
+    assert {t.get_text() for t in display.ax_.texts} == {"−1", "+1", "−2", "+2"}
+
+
+@pytest.mark.parametrize(
+    "names", [["compensated hypothyroid", "negative"], [f"class {'x' * 40} {k}" for k in range(12)]]
+)
+def test_long_names_stay_in_their_figure(names):
+    change = np.ones((len(names), len(names)))
+    displays = [
+        ConfusionChangeDisplay(change, 2 * change, names).plot(),
+        WeightsDisplay({"all rows": np.linspace(0.2, 5, len(names))}, names).plot(),
+    ]
+    for display in displays:
+        display.figure_.canvas.draw()
+        whole = display.figure_.bbox
+        for text in (*display.ax_.get_xticklabels(), *display.ax_.get_yticklabels(), *display.ax_.texts):
+            box = text.get_window_extent()
+            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, text
+            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, text
+        shown = [text.get_text() for text in display.ax_.get_yticklabels()]
+        assert len(set(shown)) == len(names)
+        assert display.ax_.get_window_extent().width > 0.25 * whole.width
+
+
+def test_the_history_of_a_cost_has_no_minus():
+    rows = cases.random_rows(3)
+    shifter = cases.fitted(rows, ExpectedCost(np.ones((3, 3)) - np.eye(3)), method="paper")
+    (line,) = HistoryDisplay.from_estimator(shifter).ax_.get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), [-record.metric for record in shifter.history_])
+    assert line.get_ydata().min() > 0
 
 
 def test_confusion_on_other_rows(made):
@@ -121,7 +158,7 @@ def test_any_matrix_on_given_axes():
     for ax, show in zip(axes, ("before", "after", "change"), strict=True):
         display.plot(ax, show=show, include_values=show != "after")
         assert display.ax_ is ax
-        np.testing.assert_array_equal(display.im_.get_array(), getattr(display, show))
+        np.testing.assert_array_equal(np.abs(display.im_.get_array()), np.abs(getattr(display, show)))
     with pytest.raises(SettingError, match=r"'change', 'before' or 'after'\. Got 'both'"):
         display.plot(show="both")
     assert WeightsDisplay({"$a": [1, 2], "b$": [2, 1]}, cases.HOSTILE[1:]).plot(axes[0]).ax_ is axes[0]

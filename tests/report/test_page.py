@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from postshift.report import Facts, heatmaps, render, svg, write_report
 from postshift.report.counts import matrices
+from postshift.report.text import MINUS, percent
 from tests.report import cases
 
 CASES = pytest.mark.parametrize("name", cases.ALL)
@@ -187,6 +189,123 @@ def test_attributes_and_texts_are_escaped(text):
     assert drawn.elements[0]["attrs"]["data-tip"].replace("\x00", "") in (kept, text.replace("\x00", ""))
 
 
+# -- the charts as they are seen ----------------------------------------------------------------------------
+
+
+def box_of(text):
+    """Left, right, top and bottom of a text that is not turned, about."""
+    attrs = text["attrs"]
+    x, y, width = float(attrs["x"]), float(attrs["y"]), 6.0 * len(text["text"])
+    left = {"end": x - width, "middle": x - width / 2}.get(attrs.get("text-anchor"), x)
+    return left, left + width, y - 9, y + 3
+
+
+@CASES
+def test_no_name_stands_on_a_grid_line(name):
+    page = page_of(name)
+    for chart in page.all("svg"):
+        lines = [e["attrs"] for e in page.inside(chart, "line") if e["attrs"]["class"] in ("grid", "one")]
+        upright = [{key: float(line[key]) for key in ("x1", "y1", "y2")} for line in lines if line["x1"] == line["x2"]]
+        names = [e for e in page.inside(chart, "text") if e["attrs"]["class"] == "label"]
+        for text in names:
+            left, right, top, bottom = box_of(text)
+            crossed = [e for e in upright if left < e["x1"] < right and e["y1"] < bottom and e["y2"] > top]
+            assert not crossed, (chart["attrs"]["id"], text["text"])
+
+
+@pytest.mark.parametrize("name", ["long names", "two classes, bases", "digits"])
+def test_names_of_classes_are_not_cut_beside_free_space(name):
+    facts, page = cases.ALL[name](), page_of(name)
+    whole = {" ".join(each.split()) for each in facts.classes}
+    for chart in page.all("svg"):
+        shown = [e["text"] for e in page.inside(chart, "text") if e["attrs"]["class"] == "label"]
+        if chart["attrs"]["id"].startswith(("weights-", "shares")):
+            assert whole <= set(shown)
+        elif chart["attrs"]["id"].startswith("confusion-"):
+            upright = [e["text"] for e in page.inside(chart, "text") if "transform" in e["attrs"]]
+            beside = [e["text"] for e in page.inside(chart, "text") if e["attrs"].get("text-anchor") == "end"]
+            assert whole <= {*upright, *beside}  # there is room above
+            assert len(set(beside)) == len(beside)  # names that are cut can be told apart
+            few = len(whole) <= 3
+            assert not few or whole <= set(beside)
+
+
+@pytest.mark.parametrize("name", ["digits", "test rows", "weighted", "over groups"])
+def test_colours_of_the_difference_say_better_and_worse(name):
+    facts, page = cases.ALL[name](), page_of(name)
+    before, after = matrices(facts.confusion.cells, n_classes=len(facts.classes))
+    change = after - before
+    (chart,) = page.all("svg", id="confusion-change")
+    cells = [e for e in page.inside(chart, "g") if "data-tip" in e["attrs"]]
+    for cell, (i, j) in zip(cells, np.ndindex(change.shape), strict=True):
+        looks = {e["attrs"]["class"] for e in page.inside(cell, "rect")} & {"more", "fewer"}
+        better = (change[i, j] > 0) == (i == j)
+        assert looks == (set() if change[i, j] == 0 else {"more" if better else "fewer"})
+        assert change[i, j] == 0 or cell["attrs"]["data-tip"].endswith("better" if better else "worse")
+
+
+@pytest.mark.parametrize("name", ["a cost", "a cost of test rows"])
+def test_costs_are_positive_everywhere(name):
+    facts, page = cases.ALL[name](), page_of(name)
+    scored = facts.scored
+    own = {key: f"{-getattr(scored, key):.3f}" for key in ("before", "after")}
+    assert [e["text"] for e in page.all("dd", _class="value")][:2] == [own["before"], own["after"]]
+    for key in ("scores", "rivals", "trace-chart"):
+        for chart in page.all("svg", id=key):
+            told = [e["text"] for e in page.inside(chart, "text")]
+            told += [e["attrs"]["data-tip"] for e in page.inside(chart, "g") if "data-tip" in e["attrs"]]
+            assert told
+            assert not [each for each in told if MINUS in each or re.search(r"-\d", each)]
+        for table in page.all("table", id=f"{key}-table"):
+            assert not [e for e in page.inside(table, "td") if MINUS in e["text"]]
+    (section,) = page.all("section", id="rivals-section")
+    assert "You chose 'smoothed plug-in'." in section["text"]
+    (verdict,) = page.all("section", id="verdict")
+    assert "a minus" not in verdict["text"]
+    (rivals,) = page.all("table", id="rivals-table")
+    values = [float(page.inside(row, "td")[0]["text"]) for row in page.inside(rivals, "tr")[2:]]
+    assert values == sorted(values)  # the cheapest first
+
+
+def test_pairs_of_labels_are_not_broken():
+    page = page_of("digits")
+    (pairs,) = page.all("table", id="pairs-table")
+    heads = [e["text"] for e in page.inside(pairs, "th") if "→" in e["text"]]
+    assert heads
+    assert not [each for each in heads if " " in each]
+
+
+def test_the_positive_class_is_named():
+    rows = cases.random_rows(2)
+    for metric, positive in (("f1", "1"), ("g_mean", None)):
+        facts = Facts.of(cases.fitted(rows, metric, method="base"), rows.eta_val, rows.y_val)
+        assert facts.metric.positive == positive
+        assert ("The positive class is 1." in render(facts)) == (positive is not None)
+    shown = replace(facts, metric=replace(facts.metric, positive="<ill>"))
+    assert "The positive class is &lt;ill&gt;." in render(shown)
+
+
+def test_every_group_has_its_line():
+    from sklearn.metrics import accuracy_score, balanced_accuracy_score
+
+    facts, page, rows = cases.over_groups(), page_of("over groups"), cases.random_rows(2)
+    groups, held = cases.groups_of(rows), cases.fitted_over_groups().held_out_
+    y, after = rows.y_val[held.rows], held.labels
+    (table,) = page.all("table", id="groups-table")
+    lines = {page.inside(row, "th")[0]["text"]: page.inside(row, "td") for row in page.inside(table, "tr")[1:]}
+    assert list(lines) == ["north", "south"]
+    for name, cells in lines.items():
+        own = groups[held.rows] == name
+        shown = [e["text"] for e in cells]
+        assert shown[0] == str(own.sum())
+        assert shown[3] == percent(accuracy_score(y[own], after[own]))
+        assert shown[5] == percent(balanced_accuracy_score(y[own], after[own]))
+    (recalls,) = page.all("table", id="group-recalls-table")
+    assert len(page.inside(recalls, "tr")) == 1 + 2 * 2
+    assert not page_of("digits").all("table", id="groups-table")
+    assert facts.groups[0].name == "north"
+
+
 def test_many_classes_are_cut_to_those_that_changed_most():
     facts, page = cases.many_classes(), page_of("120 classes")
     assert len(page.elements) < 12_000
@@ -267,8 +386,6 @@ def test_the_same_facts_make_the_same_bytes(tmp_path):
 
 
 def test_names_that_no_encoding_knows_are_written_all_the_same(tmp_path):
-    from dataclasses import replace
-
     facts = replace(cases.untouched(), title="\ud800 lone")
     write_report(facts, tmp_path / "report.html")
     assert "lone" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -277,11 +394,17 @@ def test_names_that_no_encoding_knows_are_written_all_the_same(tmp_path):
 # -- scales -------------------------------------------------------------------------------------------------
 
 
+def test_ticks_are_two_at_least():
+    assert svg.ticks(1.0, 400002.0, wanted=2) == [200000, 400000]
+    assert svg.ticks(0.213, 0.285, wanted=3) == pytest.approx([0.22, 0.24, 0.26, 0.28])
+    assert svg.ticks(2.0, 2.0) == [2.0]
+
+
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 6))
 def test_ticks_are_within_the_limits_and_told_apart(low, width, wanted):
     high = low + width
     found = svg.ticks(low, high, wanted=wanted)
-    assert 1 <= len(found) <= 2 * wanted + 2 or width < 1e-9 * abs(low)
+    assert 2 <= len(found) <= 2 * wanted + 2 or width < 1e-9 * abs(low)
     slack = 1e-6 * (high - low) + 1e-9 * abs(low)
     assert all(low - slack <= each <= high + slack for each in found)
     labels = [svg.tick_label(each, found) for each in found]

@@ -19,6 +19,7 @@ from postshift.cli.run_files import FACTS, HISTORY, METRICS, REPORT, VALIDATION
 from postshift.cli.run_folder import Writer
 from postshift.estimators import HistoryRecord
 from postshift.report import Facts, write_report
+from postshift.report.gather import metric_facts
 
 COPIED_CELLS = 1_000_000  # probabilities in the copy of the validation rows: about 20 MB
 _SEED = 0
@@ -33,6 +34,7 @@ def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: 
         "before": shifter.base_score_,
         "after": shifter.score_,
         "gain": shifter.score_ - shifter.base_score_,
+        "less_is_better": metric_facts(shifter, name).is_cost,
         "intervals": None if record.intervals is None else asdict(record.intervals),
         "noise": record.noise,
         "fallback": bool(shifter.fallback_),
@@ -117,11 +119,12 @@ def facts_of(
         shifter,
         val.eta,
         val.labels(classes),
-        phi_val=bases.named_functions() or None,
+        phi=bases.named_functions() or None,
         y_train=None if train is None else train.labels(classes),
         eta_train=None if train is None else train.eta,
         metric_name=metric_name,
-        sample_weight_val=val.weights,
+        sample_weight=val.weights,
+        groups=val.groups,
         used=used,
         how_to_use=how_to_use,
     )

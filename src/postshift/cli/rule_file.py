@@ -62,6 +62,15 @@ class RuleFile:
         needed = {rule.basis for rule in self.shifter.rule_.rules}
         return {name: basis.phi(table) for name, basis in self.bases.items() if name in needed}
 
+    def named_functions(self, table: FileTable) -> dict[str, Any]:
+        """Return the functions that the rule reads as frames with the names of the functions."""
+        import pandas as pd
+
+        return {
+            name: pd.DataFrame(phi, columns=[str(each) for each in self.bases[name].basis.get_feature_names_out()])
+            for name, phi in self.phi(table).items()
+        }
+
     def labels(self, eta: FloatArray, table: FileTable) -> Any:
         """Return the labels of the rows of a file, whose probabilities are known."""
         with as_written(self.path):

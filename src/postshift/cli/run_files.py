@@ -16,8 +16,9 @@ from postshift.exceptions import PostshiftError
 
 RUN, RULE, METRICS, HISTORY = "run.json", "rule.skops", "metrics.json", "history.csv"
 VALIDATION, FACTS, REPORT, ANSWERS = "validation.csv", "facts.json", "report.html", "answers.jsonl"
+TEST_REPORT = "test_report.html"
 MODEL, METRIC = "model", "metric"  # the stems of the copies of the user's files
-_NAMES = frozenset((RUN, RULE, METRICS, HISTORY, VALIDATION, FACTS, REPORT, ANSWERS))
+_NAMES = frozenset((RUN, RULE, METRICS, HISTORY, VALIDATION, FACTS, REPORT, TEST_REPORT, ANSWERS))
 _COPY = re.compile(rf"({MODEL}|{METRIC})(\.[a-z]+)+")
 _DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{12}\.part")  # what a killed process leaves of a file
 _BEGINNING = re.compile(r'\{\s*"format":\s*\d+,\s*"postshift":\s*"')

@@ -12,6 +12,7 @@ history.csv         the iterations of the rules that loop
 validation.csv      the validation rows: labels before and after, held-out labels, probabilities
 facts.json          all that the report shows
 report.html         the report
+test_report.html    the report on test rows, where one was asked for
 answers.jsonl       the answers of a metric program, as they came
 ==================  =============================================================================================
 """

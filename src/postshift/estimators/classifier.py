@@ -26,6 +26,7 @@ from postshift.basis import named_bases
 from postshift.estimators.bases import Rows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
+from postshift.estimators.marks import FIRST, Mark, mark_of
 from postshift.estimators.model import (
     Split,
     eta_of,
@@ -248,6 +249,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                     fold_groups=gathered.fold_groups,
                     progress=progress,
                     caught=caught,
+                    marks=self._marks(train, gathered),
                 )
         return self
 
@@ -353,6 +355,19 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             return None, val_table
         phi = self._phi(train.X, self.bases_)
         return Table.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
+
+    def _marks(self, given: Rows, gathered: _Gathered) -> dict[str, Mark | None]:
+        """Return the marks of the validation rows and of the training rows, by the model as it is in the end."""
+
+        def mark(rows: Rows) -> Mark:
+            n_rows = _num_samples(rows.X)
+            some = _safe_indexing(rows.X, np.arange(min(FIRST, n_rows)))
+            return mark_of(eta_of(self.estimator_, some, self.classes_), rows.codes, n_rows=n_rows)
+
+        val = gathered.val
+        cross_fitted = gathered.train is None and not is_frozen(self.estimator)
+        known = None if cross_fitted else val.eta
+        return {"val_mark": mark(val) if known is None else mark_of(known, val.codes), "train_mark": mark(given)}
 
     def _phi(self, X: Any, bases: Mapping[str, Any]) -> dict[str, FloatArray]:
         """Return the functions of some bases."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from postshift.estimators.marks import Mark
 from postshift.rules.choice import AveragedRule
 from postshift.rules.record import Record
 
@@ -82,6 +83,8 @@ class Diagnostics:
     n_drawn : int or None
         Where the training rows are a Dask collection: how many of them were drawn, for the bases to be fitted to and
         the rules to be chosen by. Only a rule that is left alone by the choice reads sums of all rows.
+    val_mark, train_mark : tuple of float or None
+        Numbers by which the validation rows and the training rows of the fit are known again.
     """
 
     choice: Record
@@ -90,6 +93,8 @@ class Diagnostics:
     n_train: int
     n_val: int
     n_drawn: int | None = None
+    val_mark: Mark | None = None
+    train_mark: Mark | None = None
 
 
 def conditioning(rule: AveragedRule) -> tuple[Conditioning, ...]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from postshift._validation import as_table
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
+from postshift.estimators.marks import mark_of
 from postshift.estimators.model import label_values, positions
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
@@ -178,6 +179,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                     fold_groups=None,
                     progress=progress,
                     caught=caught,
+                    marks={
+                        "val_mark": mark_of(val.eta, val.labels),
+                        "train_mark": None if train is None else mark_of(train.eta, train.labels),
+                    },
                 )
         return self
 

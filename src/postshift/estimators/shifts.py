@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
+from postshift.estimators.marks import Mark
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
 from postshift.estimators.task import Goal, check_method, make_task
@@ -77,8 +78,9 @@ class Shifts:
         fold_groups: Any,
         progress: Progress,
         caught: list[str],
+        marks: Mapping[str, Mark | None],
     ) -> None:
-        """Fit the rule and set the attributes that tell of it."""
+        """Fit the rule and set the attributes that tell of it; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
@@ -96,6 +98,7 @@ class Shifts:
             n_train=0 if train is None else train.n_total,
             n_val=val.n_rows,
             n_drawn=None if train is None or train.whole is None else train.n_rows,
+            **marks,
         )
 
 

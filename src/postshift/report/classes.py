@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.report.facts import Facts, Shares
-from postshift.report.svg import LINE, TOP, WIDTH, Chart, Scale, Table, drawing, linear, room, tag, vertical_grid, words
+from postshift.report.facts import Facts
+from postshift.report.svg import LINE, WIDTH, Chart, Lines, Scale, Table, drawing, linear, tag, vertical_grid, words
 from postshift.report.text import NO_BREAK, factor, percent, short
 
 SHOWN_CLASSES = 20  # of more, the most telling ones
 SHOWN_FUNCTIONS = 6  # basis functions; of more, those with most rows
-_NAME = 12  # letters
+_BESIDE = 140.0  # width of a name that may stand beside its bar or marks; wider ones stand above
 _VALUE = 40.0  # width of a number beside a bar
 _TICKS = (0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)
 _FEW_TICKS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -45,30 +45,23 @@ def _bars(
     facts: Facts, key: str, title: str, weights: Sequence[float], *, shown: list[int], reach: float, note: str
 ) -> Chart:
     """Return bars that go out from 1, on a log scale."""
-    names = [short(facts.classes[k], _NAME) for k in shown]
-    left = room(names) + 6
-    place = linear(-reach, reach, start=left + _VALUE, stop=WIDTH - _VALUE)
-    bottom = TOP + LINE * len(shown)
-    back = []
+    lines = Lines(names=tuple(facts.classes[k] for k in shown), beside=_BESIDE)
+    place = linear(-reach, reach, start=lines.left + _VALUE, stop=WIDTH - _VALUE)
+    back = lines.drawn()
     for tick in _TICKS if reach < math.log(10) else _FEW_TICKS:
         if abs(math.log(tick)) <= reach + 1e-9:
-            x = place(math.log(tick))
-            back.append(tag("line", x1=x, x2=x, y1=TOP, y2=bottom, _class="one" if tick == 1 else "grid"))
-            back.append(words(f"{tick:g}", x, bottom + 14, _class="tick", text_anchor="middle"))
-    marks = []
-    for line, (k, name) in enumerate(zip(shown, names, strict=True)):
-        y = TOP + line * LINE
-        back.append(words(name, left - 4, y + 15, _class="label", text_anchor="end"))
-        marks.append(_bar(facts.classes[k], weights[k], place, y, left=left))
+            back += lines.grid(place(math.log(tick)), f"{tick:g}", look="one" if tick == 1 else "grid")
+    marks = [_bar(lines, line, facts.classes[k], weights[k], place) for line, k in enumerate(shown)]
     about = f"Weight of every class, {title}: 1 is the class in the middle; the scale is logarithmic."
-    svg = drawing(key, title=f"Weights: {title}", about=about, height=bottom + 20, back=back, marks=marks)
+    svg = drawing(key, title=f"Weights: {title}", about=about, height=lines.bottom + 20, back=back, marks=marks)
     rows = tuple((name, f"{weight:.3g}") for name, weight in zip(facts.classes, weights, strict=True))
     table = Table(caption=about, header=("class", "weight"), rows=rows)
     return Chart(key=key, title=title, svg=svg, table=table, note=note)
 
 
-def _bar(name: str, weight: float, place: Scale, y: float, *, left: float) -> str:
+def _bar(lines: Lines, line: int, name: str, weight: float, place: Scale) -> str:
     """Return the bar of one class, with its weight at the end."""
+    y = lines.middle(line) - LINE / 2
     up, x, one = weight >= 1, place(math.log(weight)), place(0.0)
     as_it_is = factor(weight) == factor(1.0)
     said = "as it is" if as_it_is else "up-weighted" if up else "down-weighted"
@@ -76,7 +69,7 @@ def _bar(name: str, weight: float, place: Scale, y: float, *, left: float) -> st
     width = max(abs(x - one), 1.5)
     return tag(
         "g",
-        tag("rect", x=left, y=y, width=WIDTH - left, height=LINE, _class="hit"),
+        lines.hit(line),
         tag("rect", x=min(x, one), y=y + 4, width=width, height=LINE - 8, rx=2, _class=look),
         words(factor(weight), x + shift, y + 15, _class="value", text_anchor=anchor),
         data_tip=f"{name}: {factor(weight)}, {said}",
@@ -89,35 +82,33 @@ def _bar(name: str, weight: float, place: Scale, y: float, *, left: float) -> st
 
 def shares_chart(facts: Facts) -> Chart:
     """Return the share of every class among labels and predictions."""
-    kinds = _kinds(facts.shares)
+    kinds = _kinds(facts)
     shown = _most_telling(np.abs(np.array(facts.shares.after) - np.array(facts.shares.before)))
-    names = [short(facts.classes[k], _NAME) for k in shown]
-    left, top = room(names) + 8, _LEGEND * math.ceil(len(kinds) / 2) + 10
+    names = tuple(facts.classes[k] for k in shown)
+    lines = Lines(names=names, beside=_BESIDE, top=_LEGEND * math.ceil(len(kinds) / 2) + 10)
     most = max(values[k] for _, values, _ in kinds for k in shown)
-    place = linear(0, most, start=left + 8, stop=WIDTH - 16.0)
-    bottom = top + LINE * len(shown)
-    back = _legend(kinds)
-    back += vertical_grid(place, (0, most), bottom=bottom, wanted=4, top=top, factor=100, unit=f"{NO_BREAK}%")
+    place = linear(0, most, start=lines.left + 8, stop=WIDTH - 16.0)
+    back = [*_legend(kinds), *lines.drawn()]
+    back += vertical_grid(lines, place, (0, most), wanted=4, factor=100, unit=f"{NO_BREAK}%")
     marks = []
     for line, (k, name) in enumerate(zip(shown, names, strict=True)):
-        y = top + (line + 0.5) * LINE
-        back.append(words(name, left - 2, y + 4, _class="label", text_anchor="end"))
-        tip = f"{facts.classes[k]}: " + ", ".join(f"{kind} {percent(values[k])}" for kind, values, _ in kinds)
-        hit = tag("rect", x=0, y=y - LINE / 2, width=WIDTH, height=LINE, _class="hit")
+        y = lines.middle(line)
+        tip = f"{name}: " + ", ".join(f"{kind} {percent(values[k])}" for kind, values, _ in kinds)
         dots = [_marker(look, place(values[k]), y) for _, values, look in kinds]
-        marks.append(tag("g", hit, *dots, data_tip=tip, _class="mark"))
+        marks.append(tag("g", lines.hit(line), *dots, data_tip=tip, _class="mark"))
     about = "Share of every class among the labels, and among the predictions before and after."
-    svg = drawing("shares", title="Class shares", about=about, height=bottom + 20, back=back, marks=marks)
+    svg = drawing("shares", title="Class shares", about=about, height=lines.bottom + 20, back=back, marks=marks)
     n_classes = len(facts.classes)
     note = "" if len(shown) == n_classes else f"The {len(shown)} classes of {n_classes:,} whose shares changed most."
     return Chart(key="shares", title="Class shares", svg=svg, table=_shares_table(facts, about), note=note)
 
 
-def _kinds(shares: Shares) -> list[Kind]:
+def _kinds(facts: Facts) -> list[Kind]:
     """Return the shares that are known, to be drawn in this order."""
+    shares = facts.shares
     every = (
         ("training labels", shares.training, "s-train"),
-        ("validation labels", shares.validation, "s-val"),
+        (f"{facts.sample} labels", shares.validation, "s-val"),
         ("predicted before", shares.before, "s-before"),
         ("predicted after", shares.after, "s-after"),
     )
@@ -147,9 +138,9 @@ def _shares_table(facts: Facts, caption: str) -> Table:
     shares = facts.shares
     columns = (
         ("training labels", shares.training),
-        ("validation labels", shares.validation),
+        (f"{facts.sample} labels", shares.validation),
         ("mean probability by the model, training rows", shares.by_model_in_training),
-        ("mean probability by the model, validation rows", shares.by_model),
+        (f"mean probability by the model, {facts.sample} rows", shares.by_model),
         ("predicted before", shares.before),
         ("predicted after", shares.after),
     )

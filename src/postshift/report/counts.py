@@ -6,11 +6,13 @@ and labels without and with the shift, as positions; ``rows`` (n,) weights of th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse import csr_array
 
 from postshift._validation import FloatArray, IntArray
-from postshift.report.facts import Belief, Cell, ChangedRow, Changes, Pair
+from postshift.report.facts import Belief, Cell, ChangedRow, Changes, Group, Pair, Recall
 from postshift.rules.posterior import FLOOR
 
 SHOWN_ROWS = 50  # rows that changed, one by one
@@ -89,6 +91,43 @@ def _outcomes(
     if codes is None:
         return None, None
     return after[moved] == codes[moved], before[moved] == codes[moved]
+
+
+def group_facts(
+    groups: Any,
+    codes: IntArray,
+    before: IntArray,
+    after: IntArray,
+    *,
+    n_classes: int,
+    weights: FloatArray | None = None,
+) -> tuple[Group, ...]:
+    """Return the accuracy and the recalls before and after in every group of rows; ``groups`` (n,) are its names."""
+    found = []
+    for name in np.unique(groups):
+        own = np.flatnonzero(groups == name)
+        how: dict[str, Any] = {"n_classes": n_classes, "weights": None if weights is None else weights[own]}
+        first, second = (confusion(codes[own], labels[own], **how) for labels in (before, after))
+        found.append(
+            Group(
+                name=str(name),
+                n_rows=len(own),
+                n_changed=int((before[own] != after[own]).sum()),
+                accuracy_before=float(first.trace() / (first.sum() or 1.0)),
+                accuracy_after=float(second.trace() / (second.sum() or 1.0)),
+                recalls=tuple(_recalls(first, second, np.bincount(codes[own], minlength=n_classes))),
+            )
+        )
+    return tuple(found)
+
+
+def _recalls(before: FloatArray, after: FloatArray, sizes: IntArray) -> list[Recall]:
+    """Return the recall of every class in two confusion matrices (m, m)."""
+    found = []
+    for k, mass in enumerate(before.sum(axis=1)):
+        first, second = (float(each[k, k] / mass) if mass > 0 else None for each in (before, after))
+        found.append(Recall(n_rows=int(sizes[k]), before=first, after=second))
+    return found
 
 
 def shares(labels: IntArray, *, n_classes: int, weights: FloatArray | None = None) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ from sklearn.utils.validation import column_or_1d
 from postshift._validation import FloatArray
 from postshift.estimators.model import positions
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.report import counts, gather
+from postshift.report import counts, gather, samples
 from postshift.report._optional import needed
 from postshift.report.facts import Look, Weights
 from postshift.report.text import amount, factor
 
 _BAR = 0.8  # the height of the bars of one class together
 _STYLES = ("-", "--", ":", "-.")
+_LONGEST = 60  # letters of a name
+_LETTER, _LINE = 0.09, 0.28  # inches: the width of a letter, and the height of a line
 
 
 class WeightsDisplay:
@@ -98,7 +101,7 @@ class WeightsDisplay:
         WeightsDisplay
             Itself.
         """
-        self.ax_, self.figure_ = _axes(ax)
+        self.ax_, self.figure_ = _axes(ax, names=self.classes, lines=len(self.classes) * len(self.weights))
         height = _BAR / len(self.weights)
         places = np.arange(len(self.classes))
         for k, (name, values) in enumerate(self.weights.items()):
@@ -108,7 +111,9 @@ class WeightsDisplay:
                 self.ax_.bar_label(bars, [factor(value) for value in values], padding=3)
         self.ax_.axvline(1, color="0.3", linewidth=1)
         self.ax_.set(xscale="log", xlabel="weight (1: the class in the middle)", ylabel="class")
-        self.ax_.set_yticks(places, self.classes, parse_math=False)
+        _plain_log_axis(self.ax_.xaxis)
+        self.ax_.margins(x=0.2)  # room for the numbers at the ends of the bars
+        self.ax_.set_yticks(places, _shown(self.classes), parse_math=False)
         self.ax_.invert_yaxis()
         if len(self.weights) > 1:
             _legend(self.ax_)
@@ -118,7 +123,7 @@ class WeightsDisplay:
 class HistoryDisplay:
     """The metric of every look at an iterate, one line for every rule that loops.
 
-    Made by :meth:`from_estimator`.
+    Made by :meth:`from_estimator`, with costs as they are: less is better.
 
     Parameters
     ----------
@@ -171,8 +176,10 @@ class HistoryDisplay:
             Drawn.
         """
         gather.check_estimator(estimator)
-        name = gather.metric_facts(estimator, None).name
-        return cls(gather.looks(estimator), name, by_question=estimator.n_queries_ > 0).plot(ax, **kw)
+        metric, looks = gather.metric_facts(estimator, None), gather.looks(estimator)
+        if metric.is_cost:
+            looks = tuple(replace(look, metric=-look.metric) for look in looks)
+        return cls(looks, metric.name, by_question=estimator.n_queries_ > 0).plot(ax, **kw)
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw.
@@ -206,7 +213,7 @@ class HistoryDisplay:
 
 
 class ConfusionChangeDisplay:
-    """The confusion matrix after less that before; purple is more, orange is fewer.
+    """The confusion matrix after less that before; purple is better (more hits, fewer errors), orange is worse.
 
     Made by :meth:`from_estimator` or :meth:`from_predictions`.
 
@@ -224,7 +231,7 @@ class ConfusionChangeDisplay:
     figure_ : matplotlib Figure
         The figure of the axes.
     im_ : matplotlib AxesImage
-        The heat map.
+        The heat map. That of the change is of hits and, with a minus, of errors.
 
     Examples
     --------
@@ -287,7 +294,7 @@ class ConfusionChangeDisplay:
         codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name="y")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if X is None:
-            gather.check_rows(estimator, codes)
+            samples.check_rows(estimator, codes, what="without X, y")
             held = estimator.held_out_
             codes, before, after = codes[held.rows], held.base_labels, held.labels
             weights = None if weights is None else weights[held.rows]
@@ -367,18 +374,17 @@ class ConfusionChangeDisplay:
         """
         if show not in ("change", "before", "after"):
             raise SettingError(f"show must be 'change', 'before' or 'after'. Got {show!r} instead")
-        self.ax_, self.figure_ = _axes(ax)
+        self.ax_, self.figure_ = _axes(ax, names=self.classes, lines=len(self.classes), square=True)
         matrix: FloatArray = getattr(self, show)
         signed = show == "change"
         largest = float(np.abs(matrix).max()) or 1.0
         style = {"cmap": "PuOr" if signed else "Blues", "vmin": -largest if signed else 0, "vmax": largest, **kw}
-        self.im_ = self.ax_.imshow(matrix, **style)
-        places = np.arange(len(self.classes))
+        hits = np.eye(len(matrix), dtype=bool)
+        self.im_ = self.ax_.imshow(np.where(hits, matrix, -matrix) if signed else matrix, **style)
+        places, names = np.arange(len(self.classes)), _shown(self.classes)
         self.ax_.set(xlabel="predicted", ylabel="true", title=_TITLES[show])
-        self.ax_.set_xticks(
-            places, self.classes, rotation="vertical" if _is_long(self.classes) else None, parse_math=False
-        )
-        self.ax_.set_yticks(places, self.classes, parse_math=False)
+        self.ax_.set_xticks(places, names, rotation="vertical" if _is_long(names) else None, parse_math=False)
+        self.ax_.set_yticks(places, names, parse_math=False)
         if include_values:
             for i, j in np.argwhere(matrix != 0):
                 dark = abs(matrix[i, j]) > 0.6 * largest
@@ -411,9 +417,25 @@ def _legend(ax: Any) -> None:
         text.set_parse_math(False)
 
 
-def _axes(ax: Any) -> tuple[Any, Any]:
-    """Return axes, new ones where none are given, and their figure."""
+def _plain_log_axis(axis: Any) -> None:
+    """Let an axis have 0.1, 0.2, 0.5, 1, ... as ticks."""
+    ticker = needed("matplotlib.ticker")
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axis.set_minor_locator(ticker.NullLocator())
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """Return names that leave room for the figure; longer ones are cut in the middle."""
+    return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 15]}…{name[-14:]}" for name in names]
+
+
+def _axes(ax: Any, *, names: Sequence[str] = (), lines: int = 0, square: bool = False) -> tuple[Any, Any]:
+    """Return axes and their figure; where none are given, new ones that leave room for names and lines."""
     pyplot = needed("matplotlib.pyplot")
     if ax is None:
-        _, ax = pyplot.subplots()
+        beside = _LETTER * max(map(len, _shown(names)), default=0)
+        width, height = pyplot.rcParams["figure.figsize"]
+        size = max(width, beside + (_LINE * lines if square else width / 2)), max(height, _LINE * lines)
+        _, ax = pyplot.subplots(figsize=(size[0], size[1] + (beside if square else 0)), layout="constrained")
     return ax, ax.figure

@@ -1,20 +1,21 @@
 """All that the report shows, as plain numbers and texts: gathered once, stored as JSON, rendered as often as wanted.
 
-Classes are named by their positions in ``Facts.classes``; rows by their numbers among the validation rows, from 0.
+Classes are named by their positions in ``Facts.classes``; rows by their numbers among the rows that the page is about,
+from 0: the validation rows of the fit, or test rows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import built, plain
 
 FORMAT = 1
-TITLE = "What postshift made of the model"
+TITLE, TEST_TITLE = "What postshift made of the model", "What postshift does to test rows"
 
 Interval = tuple[float, float]
 Pairs = tuple[tuple[str, str], ...]
@@ -58,6 +59,44 @@ class Verdict:
     def gain(self) -> float:
         """The score after less the score before."""
         return self.after - self.before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Scores of test rows before and after, greater being better, with intervals of 95 %."""
+
+    before: float
+    after: float
+    before_interval: Interval
+    after_interval: Interval
+    gain_interval: Interval
+    n_rows: int
+
+    @property
+    def gain(self) -> float:
+        """The score after less the score before."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall:
+    """The recall of one class in one group before and after; None where the group has no rows of the class."""
+
+    n_rows: int
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The rows of one group: how many there are and change, the accuracy, and the recall of every class."""
+
+    name: str
+    n_rows: int
+    n_changed: int
+    accuracy_before: float
+    accuracy_after: float
+    recalls: tuple[Recall, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +259,13 @@ class Facts:
         What the fit warned of, and what its rules have to say.
     used, how_to_use, settings, versions : tuple of pairs of str
         About the data; code that uses the model; method, seed and budget; packages and their versions.
+    groups : tuple of Group
+        Accuracy and recalls in every group of rows, where groups were given.
+    test : Scores or None
+        The scores of test rows. Then confusion, changes, weights, shares, beliefs and groups are of the test rows;
+        verdict, rivals and trace are of the fit in any case.
+    fit_metric : Metric or None
+        The metric of the fit, where the test rows are scored by another one.
 
     Examples
     --------
@@ -256,46 +302,61 @@ class Facts:
     how_to_use: Pairs
     settings: Pairs
     versions: Pairs
+    groups: tuple[Group, ...] = ()
+    test: Scores | None = None
+    fit_metric: Metric | None = None
 
     @classmethod
     def of(
         cls,
         estimator: Any,
-        X_val: Any,
-        y_val: Any = None,
+        X: Any,
+        y: Any = None,
         *,
-        phi_val: Any = None,
+        phi: Any = None,
         y_train: Any = None,
         eta_train: Any = None,
+        metric: Any = None,
         metric_name: str | None = None,
-        sample_weight_val: Any = None,
-        title: str = TITLE,
+        sample_weight: Any = None,
+        groups: Any = None,
+        title: str | None = None,
         used: Iterable[tuple[str, str]] = (),
         how_to_use: Iterable[tuple[str, str]] = (),
+        **metadata: Any,
     ) -> Self:
-        """Gather the facts of a fitted estimator.
+        """Gather the facts of a fitted estimator, on the validation rows of its fit or on test rows.
+
+        Rows that are not the validation rows of the fit are test rows: rows that were not used for the fit in any way.
+        Their labels come from ``predict``, and their scores and intervals are those of ``postshift evaluate``.
 
         Parameters
         ----------
         estimator : PostShifter or PostShiftClassifier
             Fitted.
-        X_val : array-like
-            The validation rows of the fit, in the same order: probabilities for a PostShifter, features for a
-            PostShiftClassifier; where it was fitted without validation rows, its training rows.
-        y_val : array-like, optional
-            Their labels; without them there are no confusion matrices.
-        phi_val : array-like or mapping, optional
+        X : array-like
+            Rows: probabilities for a PostShifter, features for a PostShiftClassifier. Either the validation rows of the
+            fit, in the same order (where it was fitted without validation rows, its training rows), or test rows.
+        y : array-like, optional
+            Their labels. Test rows need them; without them a page about validation rows has no confusion matrices.
+        phi : array-like or mapping, optional
             For a PostShifter: the basis functions of these rows, as in its fit.
         y_train, eta_train : array-like, optional
             Labels of the training rows and the model's probabilities of them, for the class shares.
+        metric : str, metric, scorer or callable, optional
+            For test rows: what to score them by. By default that of the fit.
         metric_name : str, optional
             What to call the metric; by default its own name.
-        sample_weight_val : array-like, optional
-            Sample weights of the validation rows, as in the fit.
-        title : str
+        sample_weight : array-like, optional
+            Sample weights of these rows; of validation rows, as in the fit.
+        groups : array-like, optional
+            The group of every row, for the table of groups and for metrics over groups.
+        title : str, optional
             The title of the page.
         used, how_to_use : iterable of pairs of str, optional
             Pairs (label, text) about the data, and (what, code); by default what the estimator itself tells.
+        **metadata : array-likes of shape (n,)
+            For test rows: what else the metric reads of every row.
 
         Returns
         -------
@@ -305,25 +366,46 @@ class Facts:
         Raises
         ------
         InputError
-            Where the rows are not those of the fit, or the estimator is none of the two.
+            Where the rows are the training rows of the fit, or the estimator is none of the two.
+        ShapeError
+            Where the rows are the validation rows of the fit in another order, or labels are missing.
         """
         from postshift.report.gather import gathered
 
         parts = gathered(
             estimator,
-            X_val,
-            y_val=y_val,
-            phi_val=phi_val,
+            X,
+            y=y,
+            phi=phi,
             y_train=y_train,
             eta_train=eta_train,
+            metric=metric,
             metric_name=metric_name,
-            sample_weight_val=sample_weight_val,
+            weights=sample_weight,
+            groups=groups,
+            metadata=metadata,
         )
         given = {"used": _pairs(used), "how_to_use": _pairs(how_to_use)}
         parts.update((name, pairs) for name, pairs in given.items() if pairs)
         told = dict(parts["used"])  # what the caller tells need not be told twice
         parts["settings"] = tuple(pair for pair in parts["settings"] if pair[0] not in told)
-        return cls(title=title, **parts)
+        usual = TITLE if parts["test"] is None else TEST_TITLE
+        return cls(title=usual if title is None else title, **parts)
+
+    @property
+    def scored(self) -> Verdict | Scores:
+        """The scores of the rows that the page is about."""
+        return self.verdict if self.test is None else self.test
+
+    @property
+    def of_the_fit(self) -> Self:
+        """The facts with the metric of the fit: verdict, rivals, trace and weights are by that."""
+        return self if self.fit_metric is None else replace(self, metric=self.fit_metric)
+
+    @property
+    def sample(self) -> str:
+        """What the rows are that the page is about: validation or test."""
+        return "validation" if self.test is None else "test"
 
     def to_json(self) -> str:
         """Return the facts as JSON, with the number of the format."""

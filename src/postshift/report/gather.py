@@ -1,4 +1,4 @@
-"""From a fitted estimator and its validation rows to facts."""
+"""From a fitted estimator and rows, the validation rows of its fit or test rows, to facts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_eta, check_weights
 from postshift.estimators import PostShiftClassifier, PostShifter
-from postshift.estimators.model import positions
+from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.shifter import PHI
 from postshift.exceptions import InputError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
@@ -33,6 +33,8 @@ from postshift.report.facts import (
     Verdict,
     Weights,
 )
+from postshift.report.samples import are_of_the_fit, check_nothing_for_test_rows, check_rows
+from postshift.report.unseen import unseen_scores
 from postshift.rules.table import CONSTANT, unit_rows
 
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
@@ -40,44 +42,104 @@ _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:
-    """The validation rows: probabilities, labels as positions, weights, example weights, bases in use by name."""
+    """The rows: probabilities, labels as positions, weights, groups, example weights, bases in use by name."""
 
     eta: FloatArray
     codes: IntArray | None
     weights: FloatArray | None
+    groups: Any
     example_weights: FloatArray
     bases: Mapping[str, tuple[FloatArray, list[str]]]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Labelled:
+    """What the page shows of labels before and after: those of ``numbers`` among the rows."""
+
+    before: IntArray
+    after: IntArray
+    numbers: IntArray
+
+
 def gathered(
     estimator: Any,
-    X_val: Any,
+    X: Any,
     *,
-    y_val: Any,
-    phi_val: Any,
+    y: Any,
+    phi: Any,
     y_train: Any,
     eta_train: Any,
+    metric: Any,
     metric_name: str | None,
-    sample_weight_val: Any,
+    weights: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the fields of the facts, all but the title."""
     check_estimator(estimator)
-    rows = _rows(estimator, X_val, y_val=y_val, phi_val=phi_val, weights=sample_weight_val)
-    diagnostics, held = estimator.diagnostics_, estimator.held_out_
-    metric = metric_facts(estimator, metric_name)
-    left = rows.eta[held.rows]
-    refitted = bool((np.argmax(left, axis=1) != held.base_labels).any())
-    codes = None if rows.codes is None else rows.codes[held.rows]
+    rows = _rows(estimator, X, y=y, phi=phi, weights=weights, groups=groups)
+    told = metric_facts(estimator, metric_name, metric=metric, groups=rows.groups)
+    if are_of_the_fit(estimator, rows.eta, rows.codes):
+        check_nothing_for_test_rows(metric, metadata)
+        held = estimator.held_out_
+        labelled = _Labelled(before=held.base_labels, after=held.labels, numbers=held.rows)
+        scores = None
+    else:
+        before, after = both_labels(estimator, X, phi)
+        labelled = _Labelled(before=before, after=after, numbers=np.arange(len(after)))
+        assert rows.codes is not None  # noqa: S101
+        scores = unseen_scores(
+            estimator.metric if metric is None else metric,
+            estimator,
+            pos_label=estimator.pos_label if metric is None else None,
+            eta=rows.eta,
+            codes=rows.codes,
+            weights=rows.weights,
+            groups=groups,
+            metadata=metadata,
+            labels=(before, after),
+        )
+    return {
+        **_of_rows(estimator, rows, labelled, y_train=y_train, eta_train=eta_train),
+        **_of_fit(estimator, told, n_test=None if scores is None else scores.n_rows),
+        "metric": told,
+        "test": scores,
+        "fit_metric": None if metric is None else metric_facts(estimator, None),
+    }
+
+
+def _of_rows(estimator: Any, rows: _Rows, labelled: _Labelled, *, y_train: Any, eta_train: Any) -> dict[str, Any]:
+    """Return what is told of the rows that the page is about."""
+    some = rows.eta[labelled.numbers]
+    codes = None if rows.codes is None else rows.codes[labelled.numbers]
+    how: dict[str, Any] = {
+        "n_classes": len(estimator.classes_),
+        "weights": None if rows.weights is None else rows.weights[labelled.numbers],
+    }
+    found: dict[str, Any] = {
+        "confusion": None,
+        "changes": counts.changes(labelled.before, labelled.after, numbers=labelled.numbers, eta=some, codes=codes),
+        "weights": weights_facts(rows.example_weights, rows.eta, rows.bases, rows.weights),
+        "shares": _shares(estimator, rows, labelled, y_train=y_train, eta_train=eta_train),
+        "beliefs": () if rows.codes is None else counts.beliefs(rows.eta, rows.codes, weights=rows.weights),
+        "refitted": bool((np.argmax(some, axis=1) != labelled.before).any()),
+        "groups": (),
+    }
+    if codes is not None:
+        cells = counts.cells(codes, labelled.before, labelled.after, **how)
+        found["confusion"] = ConfusionChange(cells=cells, weighted=rows.weights is not None)
+        if rows.groups is not None:
+            own = rows.groups[labelled.numbers]
+            found["groups"] = counts.group_facts(own, codes, labelled.before, labelled.after, **how)
+    return found
+
+
+def _of_fit(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[str, Any]:
+    """Return what is told of the fit, whatever rows the page is about."""
+    diagnostics = estimator.diagnostics_
     return {
         "classes": class_names(estimator),
-        "metric": metric,
         "verdict": _verdict(estimator),
-        "confusion": _confusion(estimator, rows),
-        "changes": counts.changes(held.base_labels, held.labels, numbers=held.rows, eta=left, codes=codes),
-        "weights": _weights(rows),
-        "shares": _shares(estimator, rows, y_train=y_train, eta_train=eta_train),
-        "beliefs": () if rows.codes is None else counts.beliefs(rows.eta, rows.codes, weights=rows.weights),
-        "refitted": refitted,
         "rivals": tuple(Rival(name=e.name, score=e.score, weight=e.weight) for e in diagnostics.choice.entries),
         "trace": looks(estimator),
         "conditioning": tuple(
@@ -87,7 +149,7 @@ def gathered(
         "n_queries": int(estimator.n_queries_),
         "warnings": tuple(diagnostics.warnings),
         "notes": tuple(diagnostics.choice.notes),
-        "used": _used(estimator, metric),
+        "used": _used(estimator, metric, n_test=n_test),
         "how_to_use": _how_to_use(estimator),
         "settings": _settings(estimator, metric),
         "versions": _versions(),
@@ -103,16 +165,6 @@ def check_estimator(estimator: Any) -> None:
     check_is_fitted(estimator, "rule_")
     if not hasattr(estimator, "held_out_"):
         raise InputError("the estimator was fitted by an older version, which kept no held-out labels: fit it again")
-
-
-def check_rows(estimator: Any, X_val: Any) -> None:
-    """Refuse rows that cannot be the validation rows of the fit."""
-    wanted, found = estimator.diagnostics_.n_val, _num_samples(X_val)
-    if wanted != found:
-        raise ShapeError(
-            f"X_val must be the {wanted} validation rows of the fit, in the same order. Got {found} rows instead; "
-            "where the fit was given none, they are the training rows that it held out"
-        )
 
 
 def class_names(estimator: Any) -> tuple[str, ...]:
@@ -137,7 +189,7 @@ def looks(estimator: Any) -> tuple[Look, ...]:
 def probabilities(estimator: Any, X: Any) -> FloatArray:
     """Return the model's probabilities of rows."""
     if isinstance(estimator, PostShifter):
-        return check_eta(X, name="X_val")
+        return check_eta(X, name="X")
     return np.asarray(estimator.predict_proba(X))
 
 
@@ -193,14 +245,15 @@ def weights_facts(
     return Weights(by_class=tuple(overall.tolist()), functions=tuple(functions))
 
 
-def metric_facts(estimator: Any, name: str | None) -> Metric:
-    """Return what the metric is; a cost is known by the sign that the library gave it."""
-    given, groups = estimator.metric, estimator.groups_
+def metric_facts(estimator: Any, name: str | None, *, metric: Any = None, groups: Any = None) -> Metric:
+    """Return what the metric is, by default that of the fit; a cost is known by the sign that the library gave it."""
+    given = estimator.metric if metric is None else metric
+    known = estimator.groups_ if estimator.groups_ is not None or groups is None else np.unique(groups)
     goal = resolve_metric(
         given,
         classes=estimator.classes_,
-        n_groups=None if groups is None else len(groups),
-        pos_label=estimator.pos_label,
+        n_groups=None if known is None else len(known),
+        pos_label=estimator.pos_label if metric is None else None,
     )
     inner = goal.inner if isinstance(goal, Negated) else goal.function if isinstance(goal, CellMetric) else goal
     sign = inner.sign if isinstance(inner, LabelFunction | PredictionFunction) else 1.0
@@ -217,21 +270,27 @@ def metric_facts(estimator: Any, name: str | None) -> Metric:
     )
 
 
-def _rows(estimator: Any, X_val: Any, *, y_val: Any, phi_val: Any, weights: Any) -> _Rows:
-    """Check the validation rows and return what is needed of them."""
-    check_rows(estimator, X_val)
-    eta = probabilities(estimator, X_val)
+def _rows(estimator: Any, X: Any, *, y: Any, phi: Any, weights: Any, groups: Any) -> _Rows:
+    """Check the rows and return what is needed of them."""
+    if y is None:
+        check_rows(estimator, X)
+    eta = probabilities(estimator, X)
     codes = None
-    if y_val is not None:
-        codes = positions(column_or_1d(y_val), np.asarray(estimator.classes_), name="y_val")
+    if y is not None:
+        codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name="y")
         if len(codes) != len(eta):
-            raise ShapeError(f"y_val must have one label for each of the {len(eta)} rows. Got {len(codes)} instead")
+            raise ShapeError(f"y must have one label for each of the {len(eta)} rows. Got {len(codes)} instead")
+    if groups is not None:
+        groups = one_a_row(groups, name="groups")
+        if len(groups) != len(eta):
+            raise ShapeError(f"groups must have one value for each of the {len(eta)} rows. Got {len(groups)} instead")
     return _Rows(
         eta=eta,
         codes=codes,
-        weights=check_weights(weights, n_rows=len(eta), name="sample_weight_val"),
-        example_weights=weights_of_rows(estimator, X_val, phi_val),
-        bases=functions_of(estimator, X_val, phi_val),
+        weights=check_weights(weights, n_rows=len(eta), name="sample_weight"),
+        groups=groups,
+        example_weights=weights_of_rows(estimator, X, phi),
+        bases=functions_of(estimator, X, phi),
     )
 
 
@@ -253,37 +312,17 @@ def _verdict(estimator: Any) -> Verdict:
     )
 
 
-def _confusion(estimator: Any, rows: _Rows) -> ConfusionChange | None:
-    """Return the confusion matrices of the rows held out, where their labels are known."""
-    if rows.codes is None:
-        return None
-    held = estimator.held_out_
-    found = counts.cells(
-        rows.codes[held.rows],
-        held.base_labels,
-        held.labels,
-        n_classes=len(estimator.classes_),
-        weights=None if rows.weights is None else rows.weights[held.rows],
-    )
-    return ConfusionChange(cells=found, weighted=rows.weights is not None)
-
-
-def _weights(rows: _Rows) -> Weights:
-    """Return the weights per class on the validation rows."""
-    return weights_facts(rows.example_weights, rows.eta, rows.bases, rows.weights)
-
-
-def _shares(estimator: Any, rows: _Rows, *, y_train: Any, eta_train: Any) -> Shares:
+def _shares(estimator: Any, rows: _Rows, labelled: _Labelled, *, y_train: Any, eta_train: Any) -> Shares:
     """Return the class shares."""
-    held, classes = estimator.held_out_, np.asarray(estimator.classes_)
-    weights = None if rows.weights is None else rows.weights[held.rows]
+    classes = np.asarray(estimator.classes_)
+    weights = None if rows.weights is None else rows.weights[labelled.numbers]
     how: dict[str, Any] = {"n_classes": len(classes)}
     training = None
     if y_train is not None:
         training = counts.shares(positions(column_or_1d(y_train), classes, name="y_train"), **how)
     return Shares(
-        before=counts.shares(held.base_labels, weights=weights, **how),
-        after=counts.shares(held.labels, weights=weights, **how),
+        before=counts.shares(labelled.before, weights=weights, **how),
+        after=counts.shares(labelled.after, weights=weights, **how),
         by_model=counts.mean_eta(rows.eta, weights=rows.weights),
         validation=None if rows.codes is None else counts.shares(rows.codes, weights=rows.weights, **how),
         training=training,
@@ -291,13 +330,14 @@ def _shares(estimator: Any, rows: _Rows, *, y_train: Any, eta_train: Any) -> Sha
     )
 
 
-def _used(estimator: Any, metric: Metric) -> Pairs:
+def _used(estimator: Any, metric: Metric, *, n_test: int | None) -> Pairs:
     """Say what the estimator itself tells of its data."""
     n_train, n_val = estimator.diagnostics_.n_train, estimator.diagnostics_.n_val
     pairs = [
         ("metric", f"{metric.name}: {metric.about}" if metric.about else metric.name),
         ("validation rows", f"{n_val:,}"),
         ("training rows", f"{n_train:,}" if n_train else "none besides the validation rows"),
+        *([] if n_test is None else [("test rows", f"{n_test:,}")]),
         ("classes", f"{len(estimator.classes_):,}"),
     ]
     if isinstance(estimator, PostShiftClassifier):

@@ -10,19 +10,24 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 from postshift.report.counts import matrices
 from postshift.report.facts import Facts
-from postshift.report.svg import WIDTH, Chart, Table, drawing, room, tag, to_csv, words
-from postshift.report.text import amount, percent, short
+from postshift.report.svg import WIDTH, Chart, Table, drawing, fitting, room, tag, to_csv, words
+from postshift.report.text import amount, percent
 
 SHOWN_CLASSES = 12  # of more, those that changed most
-_NAME = 10  # letters
 _DIGIT = 6.8  # width of one, in a cell
-_AXIS = 14.0
-_LARGEST_CELL = 76.0
+_AXIS, _GAP = 14.0, 6.0  # of the word beside the names, and between names and cells
+_CELL, _LARGEST_CELL = 34.0, 76.0  # what a cell keeps beside long names, and the most that it has
+_LEAST_NAME, _UPRIGHT_NAME = 80.0, 220.0  # width that names have in any case, and height of those that stand upright
+
+_COLOURS = "Blue cells are hits, orange ones errors."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """A square heat map: numbers, how strong their colours are (in [-1, 1]), and what is said of each cell."""
+    """A square heat map: numbers, how strong their colours are (in [-1, 1]), and what is said of each cell.
+
+    Colours above 0 are blue, below 0 orange.
+    """
 
     names: list[str]
     values: FloatArray
@@ -34,28 +39,34 @@ class Grid:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The names, cut to a length."""
-        return [short(name, _NAME) for name in self.names]
-
-    @cached_property
-    def are_turned(self) -> bool:
-        """Whether the labels of the columns stand upright."""
-        return max(map(len, self.labels)) > 2
+        """The names of the rows, cut to what the cells leave."""
+        free = WIDTH - _AXIS - _GAP - _CELL * len(self.names)
+        return [fitting(name, max(_LEAST_NAME, free)) for name in self.names]
 
     @cached_property
     def left(self) -> float:
         """Where the cells begin."""
-        return _AXIS + room(self.labels) + 6
-
-    @cached_property
-    def top(self) -> float:
-        """Where the cells begin."""
-        return _AXIS + (room(self.labels) + 6 if self.are_turned else 16)
+        return _AXIS + room(self.labels) + _GAP
 
     @cached_property
     def side(self) -> float:
         """The side of a cell."""
         return min((WIDTH - self.left) / len(self.names), _LARGEST_CELL)
+
+    @cached_property
+    def are_turned(self) -> bool:
+        """Whether the names of the columns stand upright."""
+        return room(self.names) > self.side - 4
+
+    @cached_property
+    def heads(self) -> list[str]:
+        """The names of the columns; upright ones have more room."""
+        return [fitting(name, _UPRIGHT_NAME if self.are_turned else self.side) for name in self.names]
+
+    @cached_property
+    def top(self) -> float:
+        """Where the cells begin."""
+        return _AXIS + (room(self.heads) + _GAP if self.are_turned else 16)
 
 
 def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
@@ -76,8 +87,8 @@ def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
             for i, a in enumerate(names)
             for j, b in enumerate(names)
         ]
-        grid = Grid(names=names, values=matrix[cut], shades=shares, tips=tips)
-        about = f"Confusion matrix {key} the shift: rows are true classes, columns predicted ones."
+        grid = Grid(names=names, values=matrix[cut], shades=_hits_less_errors(shares), tips=tips)
+        about = f"Confusion matrix {key} the shift: rows are true classes, columns predicted ones. {_COLOURS}"
         found.append(_drawn(f"confusion-{key}", title, about, grid, note=note))
     return (*found, _difference(names, (after - before)[cut], unit=unit, note=note))
 
@@ -85,14 +96,24 @@ def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
 def _difference(names: list[str], change: FloatArray, *, unit: str, note: str) -> Chart:
     """Return what became of the confusion matrix."""
     tips = [
-        f"true {a}, predicted {b}: {amount(change[i, j], signed=True)} {unit}"
+        f"true {a}, predicted {b}: {amount(change[i, j], signed=True)} {unit}{_outcome(change[i, j], hit=i == j)}"
         for i, a in enumerate(names)
         for j, b in enumerate(names)
     ]
-    shades = change / (np.abs(change).max() or 1.0)
+    shades = _hits_less_errors(change / (np.abs(change).max() or 1.0))
     grid = Grid(names=names, values=change, shades=shades, tips=tips, signed=True)
-    about = "After less before: blue is more, orange is fewer. On the diagonal more is better, elsewhere fewer."
+    about = "After less before. Blue is better: more hits or fewer errors. Orange is worse: fewer hits or more errors."
     return _drawn("confusion-change", "Difference", about, grid, note=note)
+
+
+def _outcome(change: float, *, hit: bool) -> str:
+    """Say whether a change of hits or of errors is for the better."""
+    return "" if change == 0 else ", better" if (change > 0) == hit else ", worse"
+
+
+def _hits_less_errors(shares: FloatArray) -> FloatArray:
+    """Return the numbers with a minus where they are of errors, which is everywhere but on the diagonal."""
+    return np.where(np.eye(len(shares), dtype=bool), shares, -shares)
 
 
 def exchange_chart(facts: Facts) -> Chart | None:
@@ -154,14 +175,14 @@ def _frame(grid: Grid) -> list[str]:
         words(grid.columns, x, 10, _class="axis", text_anchor="middle"),
         words(grid.rows, 10, y, _class="axis", text_anchor="middle", transform=f"rotate(-90 10 {y:.1f})"),
     ]
-    for k, label in enumerate(grid.labels):
+    for k, (label, head) in enumerate(zip(grid.labels, grid.heads, strict=True)):
         middle = (k + 0.5) * grid.side
         found.append(words(label, grid.left - 5, grid.top + middle + 4, _class="label", text_anchor="end"))
         x, y = grid.left + middle, grid.top - 5
         if grid.are_turned:
-            found.append(words(label, x + 4, y, _class="label", transform=f"rotate(-90 {x + 4:.1f} {y:.1f})"))
+            found.append(words(head, x + 4, y, _class="label", transform=f"rotate(-90 {x + 4:.1f} {y:.1f})"))
         else:
-            found.append(words(label, x, y, _class="label", text_anchor="middle"))
+            found.append(words(head, x, y, _class="label", text_anchor="middle"))
     return found
 
 

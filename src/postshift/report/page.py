@@ -13,9 +13,11 @@ from postshift.report import classes, heatmaps, scores, words
 from postshift.report._optional import needed
 from postshift.report.counts import SHOWN_ROWS, matrices
 from postshift.report.facts import Facts
+from postshift.report.groups import group_tables
 from postshift.report.svg import Chart, Table
 from postshift.report.text import NO_BREAK, amount, interval, number, percent, rows
 from postshift.report.trace import trace_chart
+from postshift.report.unseen_words import unseen_judgement
 
 _SIGNS = {
     "worth it": "▲",
@@ -117,25 +119,29 @@ def _digest(text: str) -> str:
 
 def _content(facts: Facts, markup: Any) -> dict[str, Any]:
     """Return what the template shows."""
-    judged = words.judgement(facts)
-    trace, exchange = trace_chart(facts), heatmaps.exchange_chart(facts)
+    judged = words.judgement(facts) if facts.test is None else unseen_judgement(facts, facts.test)
+    of_fit = facts.of_the_fit
+    trace, exchange = trace_chart(of_fit), heatmaps.exchange_chart(facts)
     return {
         "facts": facts,
         "judged": judged,
         "sign": _SIGNS[judged.kind],
         "tiles": _tiles(facts),
+        "both_samples": _samples_table(facts),
         "chart_of_scores": _drawn(scores.verdict_chart(facts), markup),
         "confusions": [_drawn(each, markup) for each in heatmaps.confusion_charts(facts)],
         "csv": heatmaps.confusion_csv(facts),
         "exchange": None if exchange is None or facts.confusion is not None else _drawn(exchange, markup),
         "classes": _class_table(facts),
+        "groups": group_tables(facts),
         "weights": [_drawn(each, markup) for each in classes.weight_charts(facts)],
-        "weight_sentences": words.weight_sentences(facts) + words.local_sentences(facts),
+        "weight_sentences": words.weight_sentences(of_fit) + words.local_sentences(of_fit),
         "shares": _drawn(classes.shares_chart(facts), markup),
         "change_sentence": words.change_sentence(facts),
         "pairs": _pairs_table(facts),
         "changed": _rows_table(facts),
-        "rivals": _drawn(scores.rivals_chart(facts), markup),
+        "choice_sentence": words.choice_sentence(of_fit),
+        "rivals": _drawn(scores.rivals_chart(of_fit), markup),
         "trace": None if trace is None else _drawn(trace, markup),
         "conditioning": _conditioning_table(facts),
     }
@@ -148,11 +154,11 @@ def _drawn(chart: Chart, markup: Any) -> dict[str, Any]:
 
 def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
     """Return the three numbers of the verdict: what, the number, its interval."""
-    verdict = facts.verdict
-    values = [("Before", verdict.before, verdict.before_interval, False)]
-    values.append(("After", verdict.after, verdict.after_interval, False))
-    if not verdict.fallback:
-        values.append(("Change", verdict.gain, verdict.gain_interval, True))
+    shown = facts.scored
+    values = [("Before", shown.before, shown.before_interval, False)]
+    values.append(("After", shown.after, shown.after_interval, False))
+    if not facts.verdict.fallback:
+        values.append(("Change", shown.gain, shown.gain_interval, True))
     return [
         (
             name,
@@ -161,6 +167,21 @@ def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
         )
         for name, value, limits, signed in values
     ]
+
+
+def _samples_table(facts: Facts) -> Table | None:
+    """Return the scores of the test rows beside those that the fit gave for the validation rows, by one metric."""
+    if facts.test is None or facts.fit_metric is not None:
+        return None
+    found = []
+    for name, scored in (("test rows", facts.test), ("validation rows (by the fit)", facts.verdict)):
+        values = [number(words.own_number(facts, each)) for each in (scored.before, scored.after)]
+        found.append((name, f"{scored.n_rows:,}", *values))
+    return Table(
+        caption=f"{facts.metric.name} of the test rows and of the validation rows",
+        header=("sample", "rows", "before", "after"),
+        rows=tuple(found),
+    )
 
 
 def _class_table(facts: Facts) -> Table | None:
@@ -186,7 +207,7 @@ def _pairs_table(facts: Facts) -> Table | None:
     known = facts.changes.n_right is not None
     found = [
         (
-            f"{facts.name(p.before)} → {facts.name(p.after)}",
+            f"{facts.name(p.before)}{NO_BREAK}→{NO_BREAK}{facts.name(p.after)}",
             f"{p.n_rows:,}",
             *((f"{p.n_right:,}", f"{p.n_wrong:,}") if known else ()),
         )
@@ -207,10 +228,8 @@ def _rows_table(facts: Facts) -> Table | None:
     known = facts.changes.n_right is not None
     found = []
     for r in facts.changes.rows:
-        outcome = (
-            f"✓{NO_BREAK}right" if r.true == r.after else f"✗{NO_BREAK}wrong" if r.true == r.before else "still wrong"
-        )
-        truth = (facts.name(r.true), outcome) if known else ()
+        outcome = "✓ right" if r.true == r.after else "✗ wrong" if r.true == r.before else "still wrong"
+        truth = (facts.name(r.true), outcome.replace(" ", NO_BREAK)) if known else ()
         found.append(
             (f"{r.row:,}", facts.name(r.before), facts.name(r.after), *truth, f"{r.p_before:.3f}", f"{r.p_after:.3f}")
         )

@@ -11,14 +11,19 @@ import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import pairwise
+from unicodedata import category, east_asian_width
 from urllib.parse import quote
 
 WIDTH = 340
 LINE = 22.0  # height of a line of a chart with one line for each thing
 TOP = 8.0
-LETTER = 7.4  # width of one, about, in a wide font
+ABOVE = 16.0  # height of a name that stands above its line
+_SLIM, _NARROW, _LOWER, _UPPER, _WIDE = 4.0, 5.0, 7.5, 8.8, 12.0  # widths of letters, in a wide font
+_SLIM_LETTERS, _NARROW_LETTERS = frozenset("ijlIJ'|.,:; "), frozenset("frt!()[]{}/\\-")
+_WIDE_LETTERS = frozenset("mwMW@%&…")
 
 Scale = Callable[[float], float]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these, spreadsheets begin a formula
@@ -93,41 +98,116 @@ def linear(low: float, high: float, *, start: float, stop: float) -> Scale:
     return lambda value: start + (stop - start) * (value - low) / width
 
 
+def width_of(text: str) -> float:
+    """Return the width of a text, about."""
+    return sum(map(_width_of_letter, text))
+
+
 def room(texts: Iterable[str]) -> float:
-    """Return the width of the longest text, about."""
-    return LETTER * max(map(len, texts))
+    """Return the width of the widest text, about."""
+    return max(map(width_of, texts))
+
+
+def fitting(text: str, width: float) -> str:
+    """Return a text that is cut in its middle to a width: names that differ at their ends stay different."""
+    flat = " ".join(text.split())
+    if width_of(flat) <= width:
+        return flat
+    cuts = ((n - n // 3, n // 3) for n in range(len(flat) - 1, 0, -1))
+    found = (f"{flat[:head]}…{flat[len(flat) - tail :]}" for head, tail in cuts)
+    return next((each for each in found if width_of(each) <= width), "…")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """The lines of a chart, each with a name: beside its marks or, where a name is wider than that, above them."""
+
+    names: tuple[str, ...]
+    beside: float
+    top: float = TOP
+
+    @cached_property
+    def are_above(self) -> bool:
+        """Whether the names stand above the marks."""
+        return room(self.names) > self.beside
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The names, cut where they are wider than the chart."""
+        return [fitting(name, WIDTH - 4) for name in self.names]
+
+    @cached_property
+    def left(self) -> float:
+        """Where the marks may begin."""
+        return 10.0 if self.are_above else room(self.labels) + 10
+
+    @cached_property
+    def height(self) -> float:
+        """The height of one line."""
+        return LINE + ABOVE if self.are_above else LINE
+
+    @property
+    def bottom(self) -> float:
+        """Where the last line ends."""
+        return self.top + self.height * len(self.names)
+
+    def middle(self, line: int) -> float:
+        """Return the middle of the marks of a line."""
+        return self.top + (line + 1) * self.height - LINE / 2
+
+    def drawn(self) -> list[str]:
+        """Return the names."""
+        found = []
+        for line, label in enumerate(self.labels):
+            y = self.middle(line)
+            how = {"x": 2, "y": y - 10} if self.are_above else {"x": self.left - 8, "y": y + 4, "text_anchor": "end"}
+            found.append(words(label, **how, _class="label"))
+        return found
+
+    def grid(self, x: float, label: str, *, look: str = "grid") -> list[str]:
+        """Return a vertical line with its number below; it leaves out the names that stand above the marks."""
+        bands = [(self.top, self.bottom)]
+        if self.are_above:
+            bands = [(self.middle(line) - 6, self.middle(line) + LINE / 2) for line in range(len(self.names))]
+        lines = [tag("line", x1=x, x2=x, y1=high, y2=low, _class=look) for high, low in bands]
+        return [*lines, words(label, x, self.bottom + 14, _class="tick", text_anchor="middle")]
+
+    def hit(self, line: int) -> str:
+        """Return what answers the pointer in a line."""
+        y = self.middle(line) + LINE / 2 - self.height
+        return tag("rect", x=0, y=y, width=WIDTH, height=self.height, _class="hit")
 
 
 def vertical_grid(
-    place: Scale,
-    limits: tuple[float, float],
-    *,
-    bottom: float,
-    wanted: int,
-    top: float = TOP,
-    factor: float = 1.0,
-    unit: str = "",
+    lines: Lines, place: Scale, limits: tuple[float, float], *, wanted: int, factor: float = 1.0, unit: str = ""
 ) -> list[str]:
     """Return vertical lines at round numbers, with the numbers, times a factor, below."""
     values = ticks(*limits, wanted=wanted)
     found = []
     for value in values:
-        label = tick_label(factor * value, [factor * each for each in values]) + unit
-        found.append(tag("line", x1=place(value), x2=place(value), y1=top, y2=bottom, _class="grid"))
-        found.append(words(label, place(value), bottom + 14, _class="tick", text_anchor="middle"))
+        found += lines.grid(place(value), tick_label(factor * value, [factor * each for each in values]) + unit)
     return found
 
 
 def ticks(low: float, high: float, *, wanted: int = 4) -> list[float]:
-    """Return round numbers within [low, high], about so many."""
+    """Return round numbers within [low, high], about so many; two at least, unless the limits are one number."""
     width = high - low
     if width <= 0:
         return [low]
-    raw = width / wanted
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * k for k in (1, 2, 5, 10) if power * k >= raw * (1 - 1e-9))
-    first = math.ceil(low / step - 1e-9)
-    return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    for step in _steps(width / wanted):
+        first = math.ceil(low / step - 1e-9)
+        found = [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
+        if len(found) > 1:
+            return found
+    return [low, high]
+
+
+def _steps(wanted: float) -> list[float]:
+    """Return round steps, the first about as wide as wanted, each narrower than the one before."""
+    power = 10.0 ** math.floor(math.log10(wanted))
+    every = [power * k for k in (10, 5, 2, 1, 0.5, 0.2, 0.1)]
+    first = max(place for place, step in enumerate(every) if step >= wanted * (1 - 1e-9))
+    return every[first:]
 
 
 def tick_label(value: float, values: Sequence[float]) -> str:
@@ -136,6 +216,19 @@ def tick_label(value: float, values: Sequence[float]) -> str:
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
     text = f"{value:,.{decimals}f}"
     return (text.replace("-", "") if float(text.replace(",", "")) == 0 else text).replace("-", "−")
+
+
+def _width_of_letter(letter: str) -> float:
+    """Return the width of a letter, about; marks that stand on another one have none."""
+    if letter in _SLIM_LETTERS:
+        return _SLIM
+    if letter in _NARROW_LETTERS:
+        return _NARROW
+    if letter in _WIDE_LETTERS or east_asian_width(letter) in ("W", "F"):
+        return _WIDE
+    if category(letter) in ("Mn", "Me", "Cf"):
+        return 0.0
+    return _LOWER if letter.isascii() and not letter.isupper() else _UPPER
 
 
 def _plain(value: object) -> str:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from postshift.report.facts import Facts, Look
-from postshift.report.svg import TOP, WIDTH, Chart, Scale, Table, drawing, linear, tag, tick_label, ticks, words
-from postshift.report.text import number, short
+from postshift.report.svg import (
+    TOP,
+    WIDTH,
+    Chart,
+    Scale,
+    Table,
+    drawing,
+    fitting,
+    linear,
+    tag,
+    tick_label,
+    ticks,
+    words,
+)
+from postshift.report.text import number
+from postshift.report.words import own_number
 
 SHOWN_LINES = 6
 SHOWN_POINTS = 40  # marks on one line
@@ -36,8 +50,9 @@ def trace_chart(facts: Facts) -> Chart | None:
     """Return the metric of every look against iterations or questions; None without a look."""
     if not facts.trace:
         return None
+    looks = [replace(look, metric=own_number(facts, look.metric)) for look in facts.trace]
     lines: dict[str, list[Look]] = {}
-    for look in facts.trace:
+    for look in looks:
         lines.setdefault(look.rule, []).append(look)
     weight = {rival.name: rival.weight for rival in facts.rivals}
     shown = sorted(lines, key=lambda name: -weight.get(name, 0.0))[:SHOWN_LINES]
@@ -46,7 +61,8 @@ def trace_chart(facts: Facts) -> Chart | None:
     for place, name in enumerate(shown):
         back += _line(axes, name, lines[name], place)
         marks += _points(axes, name, lines[name], place)
-    about = f"{facts.metric.name} of the iterates on the rows of the fit, against {axes.along}."
+    better = "lower" if facts.metric.is_cost else "higher"
+    about = f"{facts.metric.name} of the iterates on the rows of the fit, against {axes.along}; {better} is better."
     height = _BOTTOM + 36 + _LEGEND * len(shown)
     svg = drawing("trace-chart", title="Trace", about=about, height=height, back=back, marks=marks)
     left_out = len(lines) - len(shown)
@@ -54,7 +70,7 @@ def trace_chart(facts: Facts) -> Chart | None:
         key="trace-chart",
         title=f"{facts.metric.name} against {axes.along}",
         svg=svg,
-        table=_table(facts, about),
+        table=_table(looks, about),
         note=f"{left_out} more rules are in the table only." if left_out else "",
     )
 
@@ -93,7 +109,7 @@ def _line(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
     return [
         tag("polyline", points=path, _class=f"line l{place}"),
         tag("polyline", points=sample, _class=f"line l{place}"),
-        words(short(name, 38), _LEFT + 34, y, _class="label"),
+        words(fitting(name, WIDTH - _LEFT - 38), _LEFT + 34, y, _class="label"),
     ]
 
 
@@ -111,7 +127,7 @@ def _points(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
     return found
 
 
-def _table(facts: Facts, caption: str) -> Table:
+def _table(looks: list[Look], caption: str) -> Table:
     """Return all looks."""
     rows = tuple(
         (
@@ -121,6 +137,6 @@ def _table(facts: Facts, caption: str) -> Table:
             "" if look.step is None else f"{look.step:.3g}",
             f"{look.questions:,}",
         )
-        for look in facts.trace
+        for look in looks
     )
     return Table(caption=caption, header=("rule", "iteration", "metric", "step", "questions"), rows=rows)

@@ -5,6 +5,7 @@ The thresholds are named constants: what counts as clearly weighted, as much pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,10 +112,7 @@ def _details(facts: Facts, kind: Kind) -> list[str]:
         gain = number(own_number(facts, verdict.gain), signed=True)
         found.append(f"The change is {gain}, with a 95{NO_BREAK}% interval of {limits}.")
     if facts.metric.is_cost:
-        found.append(
-            f"Less of {facts.metric.name} is better. In charts and tables it has a minus, as in score_: there, greater "
-            "is better."
-        )
+        found.append(f"Less of {facts.metric.name} is better.")
     if verdict.in_fit and not verdict.fallback:
         found.append("The same rows were used for the fit, so that the change on new rows may be smaller.")
     if kind == "best of several":
@@ -134,6 +132,28 @@ def change_sentence(facts: Facts) -> str:
     others = changes.n_changed - changes.n_right - changes.n_wrong
     ending = f", {others:,} go from one wrong label to another" if others else ""
     return f"{said}: {changes.n_right:,} become right, {changes.n_wrong:,} become wrong{ending}."
+
+
+def choice_sentence(facts: Facts) -> str:
+    """Say why the result is what it is; of a cost without the scores, which have a minus in the reason."""
+    verdict = facts.verdict
+    if facts.metric.is_cost:
+        weights = {rival.name: rival.weight for rival in facts.rivals}
+        return result_sentence(weights, how=verdict.how, fallback=verdict.fallback)
+    return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
+
+
+def result_sentence(weights: Mapping[str, float], *, how: str, fallback: bool) -> str:
+    """Say what the result is made of, by the weights of the rules."""
+    kept = {name: weight for name, weight in weights.items() if weight > 0}
+    first = max(kept, key=kept.__getitem__)
+    if fallback:
+        return "The base is kept: no rule is likely enough to be better."
+    if how == "only":
+        return f"You chose {first!r}."
+    if len(kept) == 1:
+        return f"The result is {first!r}."
+    return f"The result is an average of {len(kept)} rules; {first!r} has the largest weight, {percent(kept[first])}."
 
 
 def weight_sentences(facts: Facts) -> tuple[str, ...]:
@@ -258,7 +278,7 @@ def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
     differs = here >= OTHER_SHARE * there if up else there >= OTHER_SHARE * here
     if not differs or here == there:
         return ""
-    return f"it is {percent(here)} of the validation rows and {percent(there)} of the training labels"
+    return f"it is {percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
 
 
 def _from_metric(facts: Facts, k: int, *, up: bool) -> str:

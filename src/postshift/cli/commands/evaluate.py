@@ -79,20 +79,13 @@ def evaluated(
     scheduler: str | None = None,
 ) -> dict[str, Any]:
     """Return the scores of the rows of a file."""
-    from postshift.cli.errors import UsageError
-    from postshift.cli.metric_option import read_metric, with_pos_label
     from postshift.cli.parquet_files import read_rows
     from postshift.cli.scoring import evaluation
     from postshift.metrics.metadata import metadata_names
+    from postshift.report.gather import metric_facts
 
-    if metric is None:
-        chosen = loaded.run.metric(layout, pos_label=pos_label, trust=trust_metric)
-    else:
-        chosen = read_metric(with_pos_label(metric, pos_label, layout), layout)
-    if layout.label is None:
-        raise UsageError("name the column with the labels with --label")
-    needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
-    reading = loaded.reading(layout, needed=needed, optional=("groups",))
+    chosen = scoring_metric(loaded, layout, metric, pos_label=pos_label, trust_metric=trust_metric)
+    reading = labelled_reading(loaded, layout, chosen)
     if scheduler is None:
         part = reading.part(read_rows(data))
         labels = loaded.rule.labels(part.eta, part.table)
@@ -102,8 +95,33 @@ def evaluated(
         read = metadata_names(chosen.metric)
         part, labels = labelled_rows(loaded.rule, reading, data, columns=read, scheduler=scheduler)
     found = evaluation(loaded.rule, part, labels, layout, metric=chosen)
-    used = _side_of_fit(loaded, part.table.digest)
-    return {**found, "positive_class": chosen.positive_class(layout, part.groups), "used_for_the_fit": used}
+    told = metric_facts(loaded.rule.shifter, chosen.name, metric=chosen.metric, groups=part.groups)
+    return {
+        **found,
+        "positive_class": chosen.positive_class(layout, part.groups),
+        "used_for_the_fit": _side_of_fit(loaded, part.table.digest),
+        "less_is_better": told.is_cost,
+    }
+
+
+def scoring_metric(loaded: Any, layout: Any, metric: str | None, *, pos_label: str | None, trust_metric: bool) -> Any:
+    """Return what rows with labels are scored by: the metric that is named, or that of the fit."""
+    from postshift.cli.errors import UsageError
+    from postshift.cli.metric_option import read_metric, with_pos_label
+
+    if metric is None:
+        chosen = loaded.run.metric(layout, pos_label=pos_label, trust=trust_metric)
+    else:
+        chosen = read_metric(with_pos_label(metric, pos_label, layout), layout)
+    if layout.label is None:
+        raise UsageError("name the column with the labels with --label")
+    return chosen
+
+
+def labelled_reading(loaded: Any, layout: Any, chosen: Any) -> Any:
+    """Return how rows with labels are read: with weights, and with groups where the metric needs them."""
+    needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
+    return loaded.reading(layout, needed=needed, optional=("groups",))
 
 
 def _side_of_fit(loaded: Any, digest: str) -> str | None:
@@ -115,8 +133,11 @@ def _side_of_fit(loaded: Any, digest: str) -> str | None:
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a table what was found."""
-    rows = []
-    for name, text in (("before", "the model as it is"), ("after", "after the shift"), ("gain", "gain")):
+    from postshift.cli.own_numbers import in_own_numbers, name_of_gain
+
+    found, rows = in_own_numbers(found), []
+    names = (("before", "the model as it is"), ("after", "after the shift"), ("gain", name_of_gain(found)))
+    for name, text in names:
         low, high = found["intervals"][name]
         rows.append((text, f"{found[name]:.4f}", f"{low:.4f} to {high:.4f}"))
     console.table((f"{found['metric']}, {found['rows']:,} rows", "score", "95 % interval"), rows, numbers=2)

@@ -206,6 +206,9 @@ def command(
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Say in a few lines what came of a fit."""
+    from postshift.cli.own_numbers import in_own_numbers, name_of_gain, reason_in_own_numbers
+
+    found = in_own_numbers(found)
     on = found["scored_on"]
     where = "rows, which the fit has used" if on["used_for_the_fit"] else "rows not used for the fit"
     if on["rows"] < found["validation_rows"]:
@@ -213,12 +216,12 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     limits = (found["intervals"] or {}).get("gain")
     within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
     console.say(
-        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, gain {found['gain']:+.4f}{within} on "
-        f"{on['rows']:,} {where}"
+        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, {name_of_gain(found)} "
+        f"{found['gain']:+.4f}{within} on {on['rows']:,} {where}"
     )
     if found.get("positive_class") is not None:
         console.say(f"positive class: {found['positive_class']}")
-    console.say(found["reason"])
+    console.say(reason_in_own_numbers(found))
     if found["questions"]:
         console.say(f"{found['questions']} questions were asked")
     console.say(f"report: {found['report']}")
