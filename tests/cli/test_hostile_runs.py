@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from postshift.cli.cluster import WrittenLabels
 from postshift.cli.program import Answers, Program
+from postshift.cli.tables import digest_of
 from postshift.persistence import load
 from tests.cli.helpers import fit_inside, inside, make_rows, postshift
 
@@ -143,10 +144,15 @@ def test_a_pickle_that_replaced_the_model_of_a_run_is_not_read(files, tmp_path):
     run, out = tmp_path / "run", tmp_path / "out.csv"
     how = ["--label", "y", "--metric", "g_mean", "--model", tmp_path / "m.joblib", "--out", run]
     assert fit_inside("--val", files / "val.csv", *how, "--trust-model").code == 0
+    header, before = (run / "run.json").read_text(), digest_of((run / "model.joblib").read_bytes())
     joblib.dump(Runs(), run / "model.joblib")
+    (run / "run.json").write_text(header.replace(before, digest_of((run / "model.joblib").read_bytes())))
+    assert before in header
     for command in (["predict", run, files / "test.csv", "-o", out], ["evaluate", run, files / "test.csv"]):
         done = inside(*command)
         assert done.code == 2
         assert "--trust-model" in done.error
+    (run / "run.json").write_text(header)
+    assert "another digest" in inside("predict", run, files / "test.csv", "-o", out, "--trust-model").error
     assert not (tmp_path / "ran").exists()
     assert not out.exists()

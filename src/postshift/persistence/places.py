@@ -108,7 +108,8 @@ class _Walk:
             try:
                 return self.check(value, alternative, place)
             except ArchiveError:
-                continue
+                if type(value) is alternative:  # it belongs here, and what it holds does not
+                    raise
         raise _misplaced(value, _said(hint), place)
 
     def _check_container(self, value: Any, hint: Any, place: str) -> None:
