@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep test-browser docs picture bench reproduce check format wheel-test clean
+.PHONY: help setup demo test test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,32 @@ wheel-test: $(VENV)/.dev-ready ## build the wheel and try it in a fresh environm
 	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
 		-c "$$root/constraints.txt" "$$(echo "$$tmp"/dist/*.whl)[cli,report]"; \
 	"$$tmp/venv/bin/postshift" demo --out demo
+
+# The oldest packages have no wheels for newer Pythons. As above, what is imported is the installed wheel.
+minimum-test: export OPENBLAS_NUM_THREADS := 1
+minimum-test: export OMP_NUM_THREADS := 1
+minimum-test: $(VENV)/.dev-ready ## try the wheel with the oldest packages that pyproject.toml allows, on Python 3.11
+	@set -eu; \
+	root=$$(pwd); \
+	is_old='import sys; sys.exit(sys.version_info[:2] != (3, 11))'; \
+	python="$(BIN)/python"; \
+	"$$python" -c "$$is_old" || python=python3.11; \
+	"$$python" -c "$$is_old" || { \
+		echo "make minimum-test needs Python 3.11: put python3.11 on the PATH." >&2; exit 1; }; \
+	tmp=$$(mktemp -d); \
+	trap 'rm -rf "$$tmp"' EXIT; \
+	trap 'exit 1' HUP INT TERM; \
+	mkdir "$$tmp/run"; \
+	"$(BIN)/python" -m tests.newcomer.minimum_versions >"$$tmp/versions.txt"; \
+	"$(BIN)/python" -m build --wheel --outdir "$$tmp/dist" . >"$$tmp/build.log" 2>&1 \
+		|| { cat "$$tmp/build.log" >&2; exit 1; }; \
+	echo "Installing the oldest packages:" $$(cat "$$tmp/versions.txt") "..."; \
+	"$$python" -m venv "$$tmp/venv"; \
+	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+		-r "$$tmp/versions.txt" "$$tmp"/dist/*.whl; \
+	echo "Running tests/newcomer/minimum_smoke.py ..."; \
+	cd "$$tmp/run"; \
+	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/minimum_smoke.py" "$$tmp/versions.txt"
 
 clean: ## remove the environment, the build products and the caches
 	rm -rf "$(VENV)" build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -18,6 +18,7 @@
     ├── BudgetError (ValueError)         the budget does not pay for one iteration
     ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the question
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read here
+    │   └── UntrustedError                 a file that holds types or functions that its reader did not trust
     ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in the format asked for
     ├── EngineError (RuntimeError)       the cluster that holds the rows cannot be reached, or lost its workers
     └── DataNotFoundError (FileNotFoundError)   a data set that is in none of the known places
@@ -30,6 +31,8 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class PostshiftError(Exception):
@@ -98,6 +101,14 @@ class MetricError(PostshiftError, RuntimeError):
 
 class ArchiveError(PostshiftError, ValueError):
     """A saved run or mixture that cannot be read, or belongs to other data."""
+
+
+class UntrustedError(ArchiveError):
+    """A file that holds types or functions that its reader did not trust; ``names`` are their full names."""
+
+    def __init__(self, message: str, *, names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class ExportError(PostshiftError, TypeError):

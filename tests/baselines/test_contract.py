@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from postshift import baselines
 from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.persistence import dump, load
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -74,6 +75,14 @@ def test_fitted_with_validation_rows(method):
         table = fitted.predict_proba(X_test)
         np.testing.assert_allclose(table.sum(axis=1), 1)
         np.testing.assert_array_equal(NAMES[np.argmax(table, axis=1)], labels)
+
+
+def test_comes_back_from_a_file_that_needs_no_trust(method, tmp_path):
+    X, noisy, _ = rows()
+    X_val, _, y_val = rows(1, n=90)
+    fitted = method.fit(X, noisy, X_val, y_val)
+    dump(fitted, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").predict(X), fitted.predict(X))
 
 
 def test_the_same_fit_gives_the_same_labels(method):

@@ -1,9 +1,12 @@
 """Models in files, and metrics of one's own."""
 
+import re
+
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from postshift.persistence import dump
@@ -84,6 +87,25 @@ def test_a_pickle_is_read_only_where_it_is_trusted_each_time(model, files, tmp_p
     refused = postshift("predict", run, files / "test.csv", "-o", out)
     assert refused.code == 2
     assert "--trust-model" in refused.error
+    assert not out.exists()
+    assert inside("predict", run, files / "test.csv", "-o", out, "--trust-model", "--quiet").code == 0
+    assert len(pd.read_csv(out)) == 200
+
+
+def test_types_of_others_in_a_skops_model_need_trust_each_time(files, tmp_path):
+    frame = make_rows(400, 7)
+    dump(RandomForestClassifier(5, random_state=0).fit(frame[["x1", "x2"]], frame["y"]), tmp_path / "m.skops")
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    how = ["--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--model", tmp_path / "m.skops"]
+    refused = fit_inside(*how, "--out", run)
+    assert refused.code == 3
+    assert "not trusted: sklearn.tree._tree.Tree. Add --trust-model" in refused.error
+    assert fit_inside(*how, "--trust-model", "--out", run).code == 0
+    advised = re.search("postshift predict [^<]*", (run / "report.html").read_text())
+    assert "--trust-model" in advised.group()
+    refused = inside("predict", run, files / "test.csv", "-o", out)
+    assert refused.code == 3
+    assert "Add --trust-model" in refused.error
     assert not out.exists()
     assert inside("predict", run, files / "test.csv", "-o", out, "--trust-model", "--quiet").code == 0
     assert len(pd.read_csv(out)) == 200

@@ -97,7 +97,7 @@ def test_a_failed_write_keeps_the_old_file(mixture, tmp_path, monkeypatch):
     def full_disk(*_args, **_kwargs):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(np, "savez", full_disk)
+    monkeypatch.setattr(np.lib.format, "write_array", full_disk)
     with pytest.raises(OSError, match="no space"):
         mixture.save(path)
     assert path.read_bytes() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -10,15 +11,15 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
 
 from postshift import PostShiftClassifier, PostShifter
 from postshift.basis import GroupBasis, RBFBasis, TreeBasis, UnionBasis
-from postshift.exceptions import ArchiveError, ExportError, PostshiftWarning
+from postshift.exceptions import ArchiveError, ExportError, PostshiftWarning, UntrustedError
 from postshift.persistence import dump, load, to_onnx
 from tests.estimators.data import noisy
 from tests.persistence.helpers import run
@@ -33,7 +34,7 @@ QUICK = "influence [groups]"
 
 
 def fitted(estimator=None, *, names=PLACES, X=DATA.X, X_val=DATA.X_val, **settings):
-    model = PostShiftClassifier(estimator or LogisticRegression(), **settings)
+    model = PostShiftClassifier(LogisticRegression() if estimator is None else estimator, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PostshiftWarning)
         return model.fit(X, names[DATA.y], X_val, names[DATA.y_val])
@@ -78,6 +79,7 @@ def test_classifier_comes_back(models, tmp_path, name, suffix):
     assert_same(again, models[name], ROWS)
     assert again.diagnostics_ == models[name].diagnostics_
     assert again.history_ == models[name].history_
+    assert again.history_.to_frame().equals(models[name].history_.to_frame())
 
 
 @every_model
@@ -247,12 +249,46 @@ def test_lambda_as_metric_or_group_is_named(tmp_path, suffix):
     assert_graph_agrees(run(to_onnx(by_metric), {"X": ROWS}), by_metric, ROWS)
 
 
-def test_trees_of_the_model_itself_still_need_trust(tmp_path):
-    model = fitted(DecisionTreeClassifier(max_depth=3, random_state=0), method="smoothed plug-in")
+# Stated in docs/api/persistence.md.
+TRUSTED = {
+    "RandomForestClassifier": ("sklearn.tree._tree.Tree",),
+    "LGBMClassifier": ("collections.OrderedDict", "lightgbm.basic.Booster", "lightgbm.sklearn.LGBMClassifier"),
+    "XGBClassifier": ("xgboost.core.Booster", "xgboost.sklearn.XGBClassifier"),
+}
+
+
+def model_of_trees(name):
+    if name == "XGBClassifier":
+        xgboost = pytest.importorskip("xgboost", reason="no package of postshift's needs xgboost")
+        return xgboost.XGBClassifier(n_estimators=3, n_jobs=1)
+    if name == "LGBMClassifier":
+        return LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1)
+    return RandomForestClassifier(5, random_state=0)
+
+
+@pytest.mark.parametrize("name", TRUSTED)
+def test_models_of_trees_come_back_where_their_types_are_trusted(tmp_path, name):
+    path = tmp_path / "model.skops"
+    model = fitted(model_of_trees(name), method="smoothed plug-in")
+    dump(model, path)
+    with pytest.raises(
+        UntrustedError, match=f"not trusted: {', '.join(TRUSTED[name])}. Load it with trusted"
+    ) as caught:
+        load(path)
+    assert caught.value.names == TRUSTED[name]
+    assert_same(load(path, trusted=TRUSTED[name]), model, ROWS)
+
+
+def test_types_are_trusted_by_themselves_too(tmp_path):
+    model = fitted(RandomForestClassifier(5, random_state=0), method="smoothed plug-in")
     dump(model, tmp_path / "model.skops")
-    with pytest.raises(ArchiveError, match=r"not trusted: sklearn.tree._tree.Tree\. "):
-        load(tmp_path / "model.skops")
     assert_same(load(tmp_path / "model.skops", trusted=[Tree]), model, ROWS)
+
+
+def test_documentation_states_what_models_of_trees_need():
+    text = (Path(__file__).parents[2] / "docs" / "api" / "persistence.md").read_text()
+    for name, types in TRUSTED.items():
+        assert f"| `{name}` | `{list(types)}` |".replace("'", '"') in text
 
 
 # -- the shifter ----------------------------------------------------------------------------------------------

@@ -117,6 +117,8 @@ class TreeBasis(Basis):
 
     short_name = "tree"
 
+    splits_: Splits
+
     def __init__(self, max_leaf_nodes: int = 4, *, random_state: int | None = 0) -> None:
         self.max_leaf_nodes = max_leaf_nodes
         self.random_state = random_state

@@ -426,7 +426,7 @@ def _used(request: FitRequest, given: _Given, bases: Bases) -> list[tuple[str, s
 def _how_to_use(request: FitRequest, given: _Given) -> list[tuple[str, str]]:
     """Return the commands for what comes next."""
     run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or SUFFIX
-    trust = " --trust-model" if request.model is not None and request.model.suffix == ".joblib" else ""
+    trust = " --trust-model" if request.trust_model else ""
     scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
     if request.scheduler is not None:
         trust += f" --scheduler {shlex.quote(request.scheduler)}"

@@ -10,9 +10,10 @@ import numpy as np
 from postshift._validation import FloatArray
 from postshift.cli._skops import import_skops
 from postshift.cli.columns import canonical, listed, pick
-from postshift.cli.errors import UsageError, first_line
+from postshift.cli.errors import FileError, UsageError, first_line
 from postshift.cli.remedies import OF_FIT
 from postshift.cli.tables import FileTable, read_bytes
+from postshift.exceptions import UntrustedError
 
 SUFFIXES = (".skops", ".joblib")
 
@@ -42,7 +43,7 @@ def read_model(path: Path, *, trust: bool) -> Any:
         model = load(path, trust=True)
     else:
         import_skops()
-        model = load(path, trusted=_named_types(path) if trust else ())
+        model = _read_skops(path, trust=trust)
     for name in ("predict_proba", "classes_"):
         if not hasattr(model, name):
             raise UsageError(
@@ -81,9 +82,18 @@ def model_eta(model: Any, table: FileTable, features: list[str], *, remedy: str 
         raise UsageError(f"the model cannot predict the rows of {table.path}: {first_line(error)}: {remedy}") from error
 
 
-def _named_types(path: Path) -> list[str]:
-    """Return the types that a skops file names and that are not trusted by themselves."""
+def _read_skops(path: Path, *, trust: bool) -> Any:
+    """Return the model in a skops file; where its source is trusted, all types that it names are."""
+    from postshift.persistence import load
+
     try:
-        return list(import_skops().get_untrusted_types(file=path))
-    except Exception:  # noqa: BLE001 -- a damaged file: load says what is wrong with it
-        return []
+        return load(path)
+    except UntrustedError as error:
+        if trust:
+            return load(path, trusted=error.names)
+        if any(name.startswith("postshift.") for name in error.names):
+            raise
+        raise FileError(
+            f"{path} holds types that are not trusted: {', '.join(error.names)}. Add --trust-model if you know them "
+            "and where the file comes from"
+        ) from error

@@ -68,7 +68,8 @@ TrustModel = Annotated[
     bool,
     typer.Option(
         "--trust-model",
-        help="The model's file comes from a source you trust: a .joblib file runs code when it is read.",
+        help="The model's file comes from a source you trust: a .joblib file runs code when it is read, a .skops file "
+        "may hold types of other packages.",
     ),
 ]
 TrustMetric = Annotated[

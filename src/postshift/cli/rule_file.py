@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.basis import GroupBasis
+from postshift.basis import Basis, GroupBasis
 from postshift.cli._skops import import_skops
 from postshift.cli.columns import listed, pick
 from postshift.cli.errors import UsageError, first_line
@@ -22,6 +22,7 @@ from postshift.cli.groups import with_groups_of
 from postshift.cli.run_files import RULE, as_written, damaged
 from postshift.cli.tables import FileTable
 from postshift.core.archive import write_atomically
+from postshift.estimators.shifter import PostShifter
 
 _SCHEMA = "schema.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can name
@@ -96,19 +97,13 @@ class RuleFile:
     @staticmethod
     def load(path: Path) -> RuleFile:
         """Read what :meth:`save` wrote; no code of the file runs."""
-        from postshift.estimators import PostShifter
         from postshift.persistence import load
 
         import_skops()
         found = load(path)
         with as_written(path):
-            bases = {
-                str(name): FittedBasis(basis=each["basis"], columns=tuple(map(str, each["columns"])))
-                for name, each in found["bases"].items()
-            }
-            if not isinstance(found["shifter"], PostShifter):
-                raise damaged(path, "it holds no rule")
-        return RuleFile(shifter=found["shifter"], bases=bases, path=path)
+            bases = {str(name): _fitted_basis(each) for name, each in found["bases"].items()}
+            return RuleFile(shifter=_of_kind(found["shifter"], PostShifter), bases=bases, path=path)
 
     def check_classes(self, classes: Any) -> None:
         """Refuse a rule of other classes than the run's."""
@@ -117,6 +112,19 @@ class RuleFile:
                 raise damaged(
                     self.path, f"its classes are {listed(self.shifter.classes_)}, those of the run {listed(classes)}"
                 )
+
+
+def _fitted_basis(entry: Any) -> FittedBasis:
+    """Return a basis of a rule file with its columns."""
+    columns = tuple(_of_kind(name, str) for name in _of_kind(entry["columns"], list))
+    return FittedBasis(basis=_of_kind(entry["basis"], Basis), columns=columns)
+
+
+def _of_kind(value: Any, kind: type) -> Any:
+    """Return a value of a rule file, refused where it is of another kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} is expected where there is a {type(value).__name__}")
+    return value
 
 
 def same_bytes(content: bytes) -> bytes:

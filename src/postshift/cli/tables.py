@@ -18,7 +18,7 @@ import numpy as np
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, one_line
 from postshift.cli.separated import TableError, check_names, read_separated
-from postshift.core.archive import write_atomically
+from postshift.core.archive import write_arrays, write_atomically
 
 # What the arrays of an npz archive are called, and the option that a user would otherwise name their column with.
 _ARRAYS = {"labels": "label", "groups": "groups", "weights": "weight"}
@@ -303,7 +303,7 @@ def _write_npz(frame: Any, stream: BinaryIO) -> None:
     """Write each column as an array."""
     arrays = {name: frame[name].to_numpy() for name in frame.columns}
     plain = {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in arrays.items()}
-    np.savez(stream, allow_pickle=False, **plain)
+    write_arrays(stream, plain)
 
 
 _WRITERS: dict[str, Callable[[Any, BinaryIO], None]] = {

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import secrets
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,7 +29,15 @@ def write_archive(
     whole = {"kind": kind, "format": FORMAT, **header}
     text = json.dumps({**whole, "digest": _digest(whole, contents)}, sort_keys=True, allow_nan=False)
     everything = {"header": np.array(text), **contents}
-    write_atomically(path, lambda stream: np.savez(stream, allow_pickle=False, **everything))
+    write_atomically(path, lambda stream: write_arrays(stream, everything))
+
+
+def write_arrays(stream: BinaryIO, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as ``np.savez`` does, without pickle: before NumPy 2.1 it takes ``allow_pickle`` for an array."""
+    with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.asanyarray(array), allow_pickle=False)
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:

@@ -12,7 +12,7 @@ from postshift._validation import FloatArray, IntArray, as_numbers, check_eta, c
 from postshift.core.archive import read_archive, write_archive
 from postshift.core.plugin import PlugIn
 from postshift.core.weighting import weighting_named
-from postshift.exceptions import ArchiveError, SettingError
+from postshift.exceptions import ArchiveError, SettingError, ShapeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,6 +33,15 @@ class Mixture:
 
     members: tuple[PlugIn, ...]
     shares: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse members of different sizes, and shares that are not one for each."""
+        sizes = {(member.n_bases, member.n_classes) for member in self.members}
+        if len(sizes) != 1 or np.shape(self.shares) != (len(self.members),):
+            raise ShapeError(
+                "members must be one plug-in or more, of one number of basis functions and classes, with a share each. "
+                f"Got {len(self.members)} of sizes {sorted(sizes)} and shares of shape {np.shape(self.shares)} instead"
+            )
 
     @classmethod
     def of(cls, members: list[PlugIn] | tuple[PlugIn, ...], shares: Any) -> Mixture:

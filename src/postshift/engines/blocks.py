@@ -15,9 +15,10 @@ from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
 from postshift.engines.budget import Need, bytes_of, rows_within
+from postshift.engines.contents import Contents
 from postshift.engines.memory import FEW_CELLS, Kernels, MemoryEngine
 from postshift.engines.sources import Block, Source
-from postshift.exceptions import WeightError
+from postshift.exceptions import ShapeError, WeightError
 
 Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatArray)
 
@@ -25,8 +26,8 @@ Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatA
 class BlockEngine:
     """Sums over rows that are read in blocks: every call is one pass over the source, and nothing of it stays.
 
-    The first pass checks the rows as ``Sample.of`` does; errors name the file and the rows. The sums are those of
-    :class:`MemoryEngine`, counts to the last digit.
+    The first pass checks the rows as ``Sample.of`` does, and later passes must read the same rows again; errors name
+    the file and the rows. The sums are those of :class:`MemoryEngine`, counts to the last digit.
 
     Parameters
     ----------
@@ -68,7 +69,8 @@ class BlockEngine:
         self._n_threads = check_count(n_threads, name="n_threads", low=1)
         self._kernels, self._n_categories = _chosen(kernels, source), n_categories
         self._summing(_no_rows(source))  # refuses kernels and categories that cannot be
-        self._is_checked = self._has_weight = False
+        self._contents: Contents | None = None  # of the first pass
+        self._has_weight = False
         rows_within(self._limit, source, self._need_of_hits, n_threads=n_threads)
 
     @property
@@ -127,20 +129,41 @@ class BlockEngine:
     def _summed(self, summed: Callable[[MemoryEngine], Summed], need: Need) -> Summed:
         """Return the sums over all blocks; the first pass checks them."""
         allowed = rows_within(self._limit, self._source, need, n_threads=self._n_threads)
-        blocks = self._source.blocks(min(allowed, self._most_rows))
+        most_rows, contents = min(allowed, self._most_rows), Contents()
 
         def one(block: Block) -> Summed:  # a function, so that a block is gone before the next one is read
+            contents.add(block)
             return summed(self._read(block))
 
-        total = reduce(add, map(one, blocks))
+        parts = map(one, self._source.blocks(most_rows))
+        total = next(parts, None)
+        if total is not None:
+            total = reduce(add, parts, total)
+        self._compare(contents, most_rows)
+        if total is None:
+            raise ShapeError("the source must have rows. Got none")
+        return total
+
+    def _compare(self, contents: Contents, most_rows: int) -> None:
+        """Keep what the first pass has read; refuse a later one that has read something else."""
+        if self._contents is not None:
+            if contents != self._contents:
+                self._check(most_rows)  # says which rows, where they cannot be used
+            contents.check_same(self._contents)
+            return
+        contents.check_rows(self._source.n_rows)
         if not self._has_weight:
             raise WeightError("weights must have a sum that is positive. Got weights that are 0 in every row")
-        self._is_checked = True
-        return total
+        self._contents = contents
+
+    def _check(self, most_rows: int) -> None:
+        """Look at all rows once more."""
+        for block in self._source.blocks(most_rows):
+            block.check(n_labels=self._n_labels)
 
     def _read(self, block: Block) -> MemoryEngine:
         """Return an engine over one block, checked if no pass has checked it before."""
-        if not self._is_checked:
+        if self._contents is None:
             block.check(n_labels=self._n_labels)
             self._has_weight |= block.weights is None or bool(np.any(block.weights))
         return self._summing(block.sample())

@@ -1,8 +1,9 @@
 """The loops of the fused passes, compiled by numba: import this module only where numba is wanted.
 
-All of them run over rows as they lie in memory, release the interpreter, and are kept on disk once compiled. An
-argument that may be None is decided when a loop is compiled, not in the loop. Argmax is written with selections, not
-branches: which class leads cannot be predicted, and a processor that guesses wrong loses more than the loop costs.
+All of them run over rows as they lie in memory, release the interpreter, and are kept on disk once compiled, where that
+is possible. An argument that may be None is decided when a loop is compiled, not in the loop. Argmax is written with
+selections, not branches: which class leads cannot be predicted, and a processor that guesses wrong loses more than the
+loop costs.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def _compiled(loop: Loop) -> Loop:
-    """Return the compiled loop."""
-    return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
+    """Return the compiled loop, kept on disk where numba finds a folder that it can write to."""
+    try:
+        return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
+    except RuntimeError:  # there is none: the loop is compiled in every process
+        return cast("Loop", numba.njit(nogil=True)(loop))
 
 
 @numba.njit(inline="always")  # as a call it takes twice the time

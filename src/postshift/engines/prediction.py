@@ -12,6 +12,7 @@ from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.engines.plain import class_scores, first_largest
 from postshift.engines.rows import CodeArray, RuleWeights, clusters_of, row_slices
+from postshift.exceptions import ShapeError
 
 FEW_SCORES = 20_000_000  # rows times classes times members below which numba is not worth its import
 _MARGIN = 1e-12  # of a ratio: products and quotients are off by a few roundings
@@ -43,6 +44,7 @@ def mixture_table(
     array([[1.  , 0.  ],
            [0.75, 0.25]])
     """
+    _check_shapes(mixture, eta, phi)
     few = eta.size * len(mixture.members) < FEW_SCORES
     if kernels == "numba" or (kernels == "auto" and not few):
         found = _compiled(mixture, eta, phi)
@@ -74,6 +76,15 @@ class ClassColumns:
             phi = np.broadcast_to(self.phi, (len(self.phi), self.eta.shape[1]))
             return np.ascontiguousarray(member.scores(self.eta.T, phi.T).T)
         return class_scores(rule, self.eta, self.phi)
+
+
+def _check_shapes(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> None:
+    """Refuse rows that do not fit the mixture: compiled loops do not check bounds."""
+    if (eta.shape[1], *phi.shape) != (mixture.n_classes, len(eta), mixture.n_bases):
+        raise ShapeError(
+            f"eta and phi must have shapes (n, {mixture.n_classes}) and (n, {mixture.n_bases}), as in the fit. "
+            f"Got {eta.shape} and {phi.shape} instead"
+        )
 
 
 def _votes(mixture: Mixture, rows: ClassColumns) -> FloatArray:

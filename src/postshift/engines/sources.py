@@ -1,7 +1,7 @@
 """Where a block engine reads its rows: the protocol of sources, and arrays on disk or in memory.
 
 A source hands its rows out in blocks and never holds more than one of them. Blocks are checked by whoever asks for
-them, in the first pass; what is wrong is said with the file and its rows.
+them, in the first pass, and compared with it in later ones; what is wrong is said with the file and its rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from postshift._validation import as_numbers, check_eta, check_labels, check_phi, check_weights, read_only
 from postshift.core.sample import Sample
+from postshift.engines.npy_file import NpyFile, check_mapped
 from postshift.engines.rows import row_slices
 from postshift.exceptions import BasisError, DataNotFoundError, InputError, PostshiftError, SettingError, ShapeError
 
@@ -102,7 +103,7 @@ class ArraySource:
     """Arrays, memory maps or ``.npy`` files, read slice by slice.
 
     Each part is an array, a memory map, anything else with ``shape``, ``dtype`` and slices (an HDF5 or Zarr data set,
-    say), or the path of a ``.npy`` file, which is mapped and never read as a whole.
+    say), or the path of a ``.npy`` file, which is never read as a whole.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class ArraySource:
     @property
     def row_bytes(self) -> int:
         """Bytes that reading takes for each row of a block: those of the parts that must be copied."""
-        copied = [part for part in self._parts.values() if not _is_mapped_as_taken(part)]
+        copied = [part for part in self._parts.values() if not _is_view_as_taken(part)]
         return sum((8 + part.dtype.itemsize) * int(np.prod(part.shape[1:])) for part in copied)
 
     @property
@@ -157,9 +158,14 @@ class ArraySource:
     def blocks(self, block_rows: int) -> Iterator[Block]:
         """Yield all rows in blocks of at most ``block_rows`` rows, not yet checked."""
         for rows in row_slices(0, self.n_rows, block_rows):
-            with reading(f"{self._files['eta']}, rows {rows.start} to {rows.stop - 1}"):
-                read = {name: np.asarray(part[rows]) for name, part in self._parts.items()}
-            yield Block(**read, files=self._files, first=rows.start)
+            yield Block(**{name: self._read(name, rows) for name in self._parts}, files=self._files, first=rows.start)
+
+    def _read(self, name: str, rows: slice) -> Table:
+        """Return some rows of a part."""
+        part = self._parts[name]
+        with reading(f"{self._files[name]}, rows {rows.start} to {rows.stop - 1}"):
+            check_mapped(part)
+            return np.asarray(part[rows])
 
     def _check_shapes(self) -> None:
         """Refuse parts of the wrong number of dimensions, of different lengths, or without rows or columns."""
@@ -210,7 +216,7 @@ def _opened(value: Any, *, name: str) -> Any:
     """Return a part as something to slice, refused where it holds no numbers."""
     if isinstance(value, str | os.PathLike):
         with reading(os.fspath(value)):
-            part: Any = np.lib.format.open_memmap(os.fspath(value), mode="r")
+            part: Any = NpyFile(value)
     else:
         sliced = isinstance(getattr(value, "dtype", None), np.dtype) and not hasattr(value, "iloc")
         part = value if sliced else np.asarray(value)
@@ -225,7 +231,7 @@ def _file_name(value: Any, *, name: str) -> str:
     return os.fspath(path) if isinstance(path, str | os.PathLike) else name
 
 
-def _is_mapped_as_taken(part: Any) -> bool:
+def _is_view_as_taken(part: Any) -> bool:
     """Say whether blocks of a part are views of it, in memory or mapped, that the kernels take as they are."""
     if not isinstance(part, np.ndarray):
         return False

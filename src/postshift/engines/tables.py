@@ -25,6 +25,7 @@ class _File(NamedTuple):
     path: str
     n_rows: int
     fixed_bytes: int  # of the largest piece that it gives only as a whole
+    size: int  # bytes on the disk
 
 
 class _TableSource(ABC):
@@ -94,10 +95,13 @@ class _TableSource(ABC):
             batches = self._batches(file, block_rows)
             while True:
                 with reading(f"{file.path}, from row {first} on"):
+                    _check_size(file)
                     batch = next(batches, None)
                 if batch is None:
                     break
                 for rows in row_slices(0, batch.num_rows, block_rows):
+                    with reading(f"{file.path}, from row {first + rows.start} on"):
+                        _check_size(file)
                     piece = batch.slice(rows.start, rows.stop - rows.start)
                     yield self._columns.block(piece, file=file.path, first=first + rows.start)
                 first += batch.num_rows
@@ -173,7 +177,7 @@ class ParquetSource(_TableSource):
         pieces = [known.row_group(place) for place in range(known.num_row_groups)]
         needed = [place for place, name in enumerate(known.schema.names) if name in self._columns.types]
         sizes = [sum(piece.column(place).total_uncompressed_size for place in needed) for piece in pieces]
-        return _File(path=path, n_rows=known.num_rows, fixed_bytes=max(sizes, default=0))
+        return _File(path, n_rows=known.num_rows, fixed_bytes=max(sizes, default=0), size=Path(path).stat().st_size)
 
     def _batches(self, file: _File, block_rows: int) -> Iterator[Any]:
         """Yield the record batches of a file."""
@@ -221,7 +225,7 @@ class ArrowSource(_TableSource):
             n_rows += batch.num_rows
             if _is_decompressed(batch):
                 sizes.append(2 * batch.num_rows * self._columns.row_bytes)  # as it was in the file, and as it is then
-        return _File(path=path, n_rows=n_rows, fixed_bytes=max(sizes))
+        return _File(path, n_rows=n_rows, fixed_bytes=max(sizes), size=Path(path).stat().st_size)
 
     def _batches(self, file: _File, block_rows: int) -> Iterator[Any]:  # noqa: ARG002 -- batches are as they were written
         """Yield the record batches of a file."""
@@ -240,6 +244,13 @@ class ArrowSource(_TableSource):
             reader = pa.ipc.open_file(mapped, options=options)
             for place in range(reader.num_record_batches):
                 yield reader.get_batch(place)
+
+
+def _check_size(file: _File) -> None:
+    """Refuse a file that has become shorter: a page of a mapped file that is no longer there ends the process."""
+    size = Path(file.path).stat().st_size
+    if size < file.size:
+        raise EOFError(f"it has {size} bytes, and had {file.size} when it was opened")
 
 
 def _is_decompressed(batch: Any) -> bool:

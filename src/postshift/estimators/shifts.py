@@ -23,6 +23,7 @@ from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.record import Record
+from postshift.rules.scoring import HeldOut
 from postshift.rules.table import Table
 
 FEW_ROWS = 300
@@ -44,6 +45,14 @@ class Shifts:
     groups_: Any
     rule_: AveragedRule
     diagnostics_: Diagnostics
+    history_: History
+    held_out_: HeldOut
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a file, where a history is a plain tuple."""
+        super().__setstate__(state)  # type: ignore[misc]
+        if isinstance(state.get("history_"), tuple):
+            self.history_ = History(state["history_"])
 
     @property
     def mixture_(self) -> Mixture:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from postshift._validation import unknown
 from postshift.core.archive import write_atomically
-from postshift.exceptions import ArchiveError, SettingError
+from postshift.exceptions import ArchiveError, SettingError, UntrustedError
 from postshift.persistence._optional import needed
 from postshift.persistence._reachable import check_reachable, not_saved
+from postshift.persistence.data_classes import NAMES, class_name
 from postshift.persistence.onnx_model import to_onnx
+from postshift.persistence.places import check_places
 
 
 def dump(model: Any, path: str | os.PathLike[str]) -> None:
@@ -57,8 +58,9 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bo
     path : str or path
         A ``.skops`` or a ``.joblib`` file.
     trusted : sequence of str or type
-        For ``.skops``: types, or their full names, that may be made besides those of postshift and those that skops
-        trusts (scikit-learn, NumPy, SciPy).
+        For ``.skops``: types and functions, or their full names, that the file may hold besides the classes of
+        postshift that hold data only, each in its place, and what skops trusts (scikit-learn, NumPy, SciPy). The error
+        names those that are missing.
     trust : bool, default=False
         For ``.joblib``, which runs code of the file: whether its source is trusted.
 
@@ -69,8 +71,10 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bo
 
     Raises
     ------
+    UntrustedError
+        Where the file holds types or functions that are not trusted; ``error.names`` are their names.
     ArchiveError
-        Where the file is damaged, or holds what is not trusted.
+        Where the file is damaged, or a class of postshift stands in it where it does not belong.
 
     Examples
     --------
@@ -101,7 +105,7 @@ def _skops_bytes(model: Any) -> bytes:
     check_reachable(model)
     try:
         content: bytes = skops.dumps(model)
-        skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+        _read_in_place(skops, content, _not_trusted(skops, content))
     except Exception as error:
         raise not_saved(error, ".skops") from error
     return content
@@ -129,39 +133,45 @@ def _onnx_bytes(model: Any) -> bytes:
 
 
 def _read_skops(path: str | os.PathLike[str], *, trusted: Sequence[Any]) -> Any:
-    """Read a skops file after a look at the types it names."""
+    """Read a skops file after a look at the types it names, and look at what was read before anyone uses it."""
     skops = needed("skops.io")
     content = Path(path).read_bytes()
-    named = [trusted] if isinstance(trusted, str | type) else list(trusted)
+    given = [trusted] if isinstance(trusted, str | type) else list(trusted)
+    names = {each if isinstance(each, str) else class_name(each) for each in given}
     try:
-        ours = [name for name in skops.get_untrusted_types(data=content) if _is_ours(name)]
-        left = _untrusted(skops, content, [*ours, *named])
+        left = [name for name in _not_trusted(skops, content) if name not in names]
         if not left:
-            return skops.loads(content, trusted=[*ours, *named])
+            return _read_in_place(skops, content, names)
     except Exception as error:  # whatever a damaged file makes zipfile, json or skops say
-        raise ArchiveError(f"{path} is not a skops file of this version, or it was damaged: {error}") from error
-    raise ArchiveError(
-        f"{path} holds types that are not trusted: {', '.join(left)}. Load it with trusted=[...] naming them, if you "
-        "know them and where the file comes from"
+        raise ArchiveError(
+            f"{path} is not a skops file of this version, or it was damaged or tampered with: {error}"
+        ) from error
+    raise UntrustedError(f"{path} {_why_not_trusted(left)}", names=left)
+
+
+def _not_trusted(skops: Any, content: bytes) -> list[str]:
+    """Return the types and functions in a skops file that are trusted neither by skops nor as data of postshift."""
+    return [name for name in skops.get_untrusted_types(data=content) if name not in NAMES]
+
+
+def _read_in_place(skops: Any, content: bytes, names: Collection[str]) -> Any:
+    """Read a skops file of trusted types; every class of postshift in it must stand where it belongs."""
+    model = skops.loads(content, trusted=sorted({*NAMES, *names}))
+    check_places(model, trusted=names)
+    return model
+
+
+def _why_not_trusted(names: Sequence[str]) -> str:
+    """Say which types in a file are not trusted, and what to do."""
+    if ours := [name for name in names if name.startswith("postshift.")]:
+        return (
+            f"holds what is not data: {', '.join(ours)}. No rule and no metric of postshift holds that: do not load "
+            "the file, unless you know where it comes from and name all of these in trusted=[...]"
+        )
+    return (
+        f"holds types that are not trusted: {', '.join(names)}. Load it with trusted=[...] naming them, if you know "
+        "them and where the file comes from"
     )
-
-
-def _untrusted(skops: Any, content: bytes, trusted: list[Any]) -> list[str]:
-    """Return the types in a file that are neither trusted by skops nor in a list."""
-    names = {each if isinstance(each, str) else f"{each.__module__}.{each.__name__}" for each in trusted}
-    return [name for name in skops.get_untrusted_types(data=content) if name not in names]
-
-
-def _is_ours(name: str) -> bool:
-    """Return whether a name is that of a class made in postshift, not of something that a module of it imports."""
-    module, _, attribute = name.rpartition(".")
-    if not module.startswith("postshift.") or "__" in module:
-        return False
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    return isinstance(found, type) and found.__module__ == module
 
 
 def _read_joblib(path: str | os.PathLike[str], *, trust: bool) -> Any:

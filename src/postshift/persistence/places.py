@@ -1,0 +1,219 @@
+"""Where the classes of postshift may stand in a file.
+
+A file may put any class in any place and gives attributes that no constructor has seen. So every object is compared
+with the annotation of the attribute that holds it, and what its constructor would check is checked again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from postshift.exceptions import ArchiveError
+from postshift.persistence.data_classes import KINDS, PARTS, WHOLE, class_name
+
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (int, float, np.integer, np.floating),
+    type(None): (type(None),),
+}
+_CONTAINERS = (Mapping, list, tuple, set, frozenset, np.ndarray)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, type)
+
+
+def check_places(model: Any, *, trusted: Collection[str]) -> None:
+    """Refuse a model in which an object of postshift stands where it does not belong, or holds what it cannot hold.
+
+    Parameters
+    ----------
+    model : object
+        What skops made of a file.
+    trusted : collection of str
+        Full names of the types and functions that the user trusts: they may stand anywhere.
+    """
+    _Walk(trusted=frozenset(trusted), good=set()).check(model, _FILE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """A place without an annotation: whether parts of rules, and functions that skops trusts, may stand there."""
+
+    parts: bool
+    functions: bool
+
+
+_FILE = _Free(parts=True, functions=True)  # the file itself, and containers in it
+_FOREIGN = _Free(parts=False, functions=True)  # inside a model of others
+_OWN = _Free(parts=False, functions=False)  # inside a class of postshift
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One look at every object of a file, each in its place; ``good`` are those that were found to belong there."""
+
+    trusted: frozenset[str]
+    good: set[tuple[int, int]]
+
+    def check(self, value: Any, hint: Any, place: str) -> None:
+        """Refuse a value that does not belong in a place, or that holds one that does not."""
+        key = id(value), id(hint)
+        if key in self.good:
+            return
+        if class_name(value if isinstance(value, _FUNCTIONS) else type(value)) in self.trusted:
+            self._check_held(value, _FOREIGN, place)
+        elif isinstance(hint, _Free):
+            self._check_free(value, hint, place)
+        else:
+            self._check_typed(value, hint, place)
+        self.good.add(key)
+
+    def _check_free(self, value: Any, hint: _Free, place: str) -> None:
+        """Check a value in a place without an annotation."""
+        kind = type(value)
+        if isinstance(value, _FUNCTIONS):
+            if not hint.functions or class_name(value).startswith("postshift."):
+                raise _misplaced(value, "data", place)
+        elif kind in PARTS and not hint.parts:
+            raise _misplaced(value, "a model, a metric or data", place)
+        elif kind in WHOLE | PARTS:
+            self._check_own(value, place)
+        else:
+            self._check_held(value, hint if isinstance(value, _CONTAINERS) else _FOREIGN, place)
+
+    def _check_typed(self, value: Any, hint: Any, place: str) -> None:
+        """Check a value against an annotation."""
+        origin = get_origin(hint)
+        if hint is Any:
+            self.check(value, _OWN, place)
+        elif origin in {Union, types.UnionType}:
+            self._check_union(value, hint, place)
+        elif origin in {tuple, list, dict, Mapping} and isinstance(value, origin):
+            self._check_container(value, hint, place)
+        elif not _fits(value, hint):
+            raise _misplaced(value, _said(hint), place)
+        elif type(value) in WHOLE | PARTS:
+            self._check_own(value, place)
+
+    def _check_union(self, value: Any, hint: Any, place: str) -> None:
+        """Check a value against the alternatives of an annotation."""
+        for alternative in get_args(hint):
+            try:
+                return self.check(value, alternative, place)
+            except ArchiveError:
+                if type(value) is alternative:  # it belongs here, and what it holds does not
+                    raise
+        raise _misplaced(value, _said(hint), place)
+
+    def _check_container(self, value: Any, hint: Any, place: str) -> None:
+        """Check the values of a tuple, a list or a mapping against an annotation."""
+        wanted = get_args(hint)
+        if isinstance(value, Mapping):
+            for key, part in value.items():
+                self.check(key, wanted[0], f"{place}[{key!r}]")
+                self.check(part, wanted[1], f"{place}[{key!r}]")
+            return
+        if isinstance(value, list) or wanted[-1] is Ellipsis:
+            wanted = wanted[:1] * len(value)
+        if len(value) != len(wanted):
+            raise _misplaced(value, _said(hint), place)
+        for index, (part, each) in enumerate(zip(value, wanted, strict=True)):
+            self.check(part, each, f"{place}[{index}]")
+
+    def _check_own(self, value: Any, place: str) -> None:
+        """Check what an object of postshift holds, and what its constructor would check."""
+        kind: Any = type(value)
+        given, hints = dict(_attributes(value)), _hints(kind)
+        if kind in PARTS or is_dataclass(kind):
+            _check_names(kind, given, place)
+        for name, part in given.items():
+            if not is_dataclass(kind) and hasattr(inspect.getattr_static(kind, name, None), "__get__"):
+                raise _misplaced(part, f"what every {kind.__name__} has there", f"{place}.{name}")
+            self.check(part, hints.get(name, _OWN), f"{place}.{name}")
+        if isinstance(value, tuple):
+            self._check_container(value, kind.__orig_bases__[0], place)
+        if hasattr(value, "__post_init__"):
+            value.__post_init__()
+
+    def _check_held(self, value: Any, hint: _Free, place: str) -> None:
+        """Check what a container or an object of others holds."""
+        for step, part in _held(value):
+            self.check(part, hint, place + step)
+
+
+def _check_names(kind: Any, given: Collection[str], place: str) -> None:
+    """Refuse an object without all attributes of its class, or with more; a class without fields has none."""
+    expected = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    if set(given) != expected:
+        named = f"{place.lstrip('.') or 'it'}, a {class_name(kind)},"
+        raise ArchiveError(f"{named} must have the attributes {sorted(expected)}. Got {sorted(given)} instead")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a plain value, an array or an object of postshift is what an annotation says."""
+    origin = get_origin(hint)
+    if hint in _PLAIN:
+        return isinstance(value, _PLAIN[hint])
+    if origin is Literal:
+        return isinstance(value, str) and value in get_args(hint)
+    if origin is np.ndarray:
+        return type(value) is np.ndarray and value.dtype.kind in "biufSU"
+    if hint in KINDS:
+        return type(value) in KINDS[hint]
+    return isinstance(hint, type) and isinstance(value, hint) and type(value) in WHOLE | PARTS
+
+
+def _held(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a container or an object holds, each with the step that leads to it."""
+    if isinstance(value, type | types.FunctionType):
+        return
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", part) for key, each in value.items() for part in (key, each))
+    elif isinstance(value, np.ndarray):
+        cells = value.ravel().tolist() if value.dtype == object else ()
+        yield from ((f"[{index}]", part) for index, part in enumerate(cells))
+    elif isinstance(value, _CONTAINERS):
+        yield from ((f"[{index}]", part) for index, part in enumerate(value))
+    yield from ((f".{name}", part) for name, part in _attributes(value))
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes that an object itself has, by name."""
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """Return the annotations of a class, always the same objects."""
+    return get_type_hints(kind)
+
+
+def _said(hint: Any) -> str:
+    """Return an annotation in words."""
+    origin = get_origin(hint)
+    if origin in {Union, types.UnionType}:
+        return " or ".join(map(_said, get_args(hint)))
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if hint in KINDS:
+        return " or ".join(kind.__name__ for kind in KINDS[hint])
+    words = {np.ndarray: "an array of numbers or texts", Callable: "a function named in trusted", type(None): "None"}
+    return words.get(origin or hint) or str(getattr(hint, "__name__", hint))
+
+
+def _misplaced(value: Any, wanted: str, place: str) -> ArchiveError:
+    """Return the error for a value that stands in a wrong place."""
+    found = class_name(value if isinstance(value, type | types.FunctionType) else type(value))
+    return ArchiveError(f"{place.lstrip('.') or 'it'} must be {wanted}. Got {found} instead")
