@@ -165,7 +165,10 @@ def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatA
         raise WeightError(_rows(name, bad, "negative or non-finite values", "weights must be finite and >= 0"))
     total = float(np.sum(values / n_rows))
     if total == 0 or total > np.finfo(float).max / n_rows:
-        raise WeightError(f"{name} must have a sum that is positive and finite. Got {n_rows} values of mean {total:g}")
+        raise WeightError(
+            f"{name} must have a sum that is positive and finite. Got {n_rows} values of mean {total:g}: give weights "
+            "that are not all zero, on a smaller scale if they are large"
+        )
     return values
 
 

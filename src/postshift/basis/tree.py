@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from postshift._validation import FloatArray, IntArray, check_count, check_weights, relative_weights
+from postshift._validation import FloatArray, IntArray, check_count, check_weights
 from postshift.basis._columns import missing, take_columns, text_columns
 from postshift.basis.base import Basis
 from postshift.exceptions import BasisError
@@ -145,8 +145,8 @@ class TreeBasis(Basis):
         self.texts_ = {place: _values(take_columns(rows, place)) for place in text_columns(rows)}
         tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state)
         numbers, labels = self._numbers(rows), column_or_1d(labels, warn=True)
-        weights = relative_weights(check_weights(sample_weight, n_rows=len(labels), name="sample_weight"))
-        tree.fit(numbers, labels, sample_weight=weights)
+        weights = check_weights(sample_weight, n_rows=len(labels), name="sample_weight")
+        tree.fit(numbers, labels, sample_weight=None if weights is None else _below_one(weights))
         self.splits_ = Splits.of(tree)
         return self._settled(rows, [f"leaf {place + 1}" for place in range(tree.get_n_leaves())])
 
@@ -175,6 +175,11 @@ class TreeBasis(Basis):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = tags.input_tags.allow_nan = True
         return tags
+
+
+def _below_one(weights: FloatArray) -> FloatArray:
+    """Return weights times a power of 2, which rounds nothing: squares of the largest would overflow in the tree."""
+    return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
 
 
 def _rounded_down(thresholds: Any) -> NDArray[np.float32]:

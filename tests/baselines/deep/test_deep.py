@@ -25,7 +25,6 @@ from tests.baselines.deep.problems import digits, normalised, same_weights, smal
 torch = pytest.importorskip("torch")
 
 EXPECTED = {
-    "check_all_zero_sample_weights_error": "the message is the library's: a sum that is positive and finite",
     "check_sample_weight_equivalence_on_dense_data": "rows are drawn into batches, whatever they weigh",
 }
 IN_FLOAT32 = "check_methods_subset_invariance"  # to 1e-7; see test_the_probabilities_do_not_depend_on_the_block
