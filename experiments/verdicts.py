@@ -30,7 +30,7 @@ from postshift.rules.verdict import Comparison, compare
 
 NAME = "verdicts"
 SIZES = (50, 200, 1000)
-PROBLEMS, BLOCK = 200, 25  # of a size and setting; run together
+PROBLEMS, BLOCK = 200, 10  # of a size and setting; run together
 WORSE = 0.02
 KINDS = {
     "default": SIZES,  # the weighted average of the menu
@@ -227,12 +227,12 @@ def write_rows(path: Path, rows: Iterable[Row], *, made_with: str) -> None:
     write_table(path, [each.name for each in fields(Row)], lines, made_with=made_with)
 
 
-def run_missing(path: Path, *, jobs: int) -> None:
+def run_missing(path: Path, *, problems: int, jobs: int) -> None:
     """Run every block that is not stored yet, and store each at once."""
     rows, made_with = read_rows(path)
     done = {(f"{row.kind}|{row.rows}|{row.setting}", row.seed // BLOCK) for row in rows}
     tasks = [f"{kind}|{n_rows}|{name}" for kind, sizes in KINDS.items() for n_rows in sizes for name in settings()]
-    todo = [(task, block) for block in range(PROBLEMS // BLOCK) for task in tasks if (task, block) not in done]
+    todo = [(task, block) for block in range(problems // BLOCK) for task in tasks if (task, block) not in done]
     for found in each_finished(run_block, todo, jobs=jobs):
         rows.extend(found)
         write_rows(path, rows, made_with=together(made_with, versions()))
@@ -242,11 +242,12 @@ def main() -> None:
     """Run what is missing, and make the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--render", action="store_true", help="only make the page from the stored CSV")
+    parser.add_argument("--problems", type=int, default=PROBLEMS, help="of each size and setting")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     path = OUT / f"{NAME}.csv"
     if not args.render:
-        run_missing(path, jobs=args.jobs)
+        run_missing(path, problems=args.problems, jobs=args.jobs)
     from experiments.verdicts_page import picture, render
 
     rows, made_with = read_rows(path)

@@ -52,8 +52,10 @@ def _figures(part: list[Row]) -> list[str]:
     else:
         found = [f"{averaged(part, field):.3f}" for field in ("covered", "gain_covered")]
         found.append(f"{averaged(noise, 'worth_it'):.3f}")
-    found += [f"{averaged(part, 'error'):+.4f}", f"{np.mean(adopted):+.4f}" if adopted else ""]
-    found.append(f"{averaged(noise, 'harmed'):.3f}")
+    found.append(f"{averaged(part, 'error'):+.4f}")
+    if all(row.adopted for row in part):  # there is no decision
+        return [*found, "", "", "", ""]
+    found += [f"{np.mean(adopted):+.4f}" if adopted else "", f"{averaged(noise, 'harmed'):.3f}"]
     return found + [f"{averaged(each, 'adopted'):.2f}" for each in (noise, gain)]
 
 
