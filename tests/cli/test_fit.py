@@ -300,3 +300,32 @@ def test_a_group_without_rows_of_a_class(files, tmp_path):
         recalls = right.groupby([given["region"], given["y"]]).mean()
         found = inside("evaluate", tmp_path / "run", tmp_path / "test.csv", "--json") if name == "test" else done
         assert found.json["before"] == pytest.approx(recalls.groupby(level="region").mean().min())
+
+
+def test_intervals_of_evaluate_have_the_width_of_shares(tmp_path):
+    """Rows drawn anew within each class have the same accuracy where a class is always right: no width at all."""
+    n_rows = 300
+    rows = pd.DataFrame({"p_a": [0.9] * n_rows, "p_b": [0.1] * n_rows, "y": ["a"] * 180 + ["b"] * 120})
+    rows.to_csv(tmp_path / "always_a.csv", index=False)
+    run = tmp_path / "run"
+    how = ("--label", "y", "--metric", "accuracy", "--method", "base", "--out", run)
+    assert inside("fit", "--val", tmp_path / "always_a.csv", *how).code == 0
+    rows.sample(frac=1, random_state=0).to_csv(tmp_path / "others.csv", index=False)
+    found = inside("evaluate", run, tmp_path / "others.csv", "--json").json
+    low, high = found["intervals"]["after"]
+    spread = 1.96 * np.sqrt(0.6 * 0.4 / n_rows)
+    assert found["after"] == pytest.approx(0.6)
+    assert (low, high) == pytest.approx((0.6 - spread, 0.6 + spread), abs=0.01)
+
+
+def test_a_base_that_was_kept_gains_nothing_for_certain(tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(800)
+    rows = pd.DataFrame({"p_a": 1 - p, "p_b": p, "y": np.where(rng.random(800) < p, "b", "a")})
+    rows[:400].to_csv(tmp_path / "val.csv", index=False)
+    rows[400:].to_csv(tmp_path / "test.csv", index=False)
+    how = ("--label", "y", "--metric", "accuracy", "--method", "best", "--out", tmp_path / "run")
+    assert inside("fit", "--val", tmp_path / "val.csv", *how, "--json").json["fallback"]
+    found = inside("evaluate", tmp_path / "run", tmp_path / "test.csv", "--json").json
+    assert found["intervals"]["gain"] == [0, 0]
+    assert found["intervals"]["after"] == found["intervals"]["before"]

@@ -138,3 +138,10 @@ def test_few_rows_of_a_group():
 def test_one_class_left_has_no_score():
     truth = np.repeat([0, 1], [60, 3])
     assert few_rows(problem_of(truth, GMean()), truth, truth).score is None
+
+
+def test_the_base_itself_gains_nothing_for_certain():
+    truth, base, _ = differing(200, 0, 10)
+    found = compare(problem_of(truth), base, base, same=True)
+    assert found.intervals.gain == (0, 0)
+    assert found.intervals.score == found.intervals.base

@@ -43,7 +43,7 @@ def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metri
     assert part.codes is not None  # noqa: S101
     after = positions(labels, rule.shifter.classes_, name="the predicted labels")
     before = np.argmax(part.eta, axis=1)
-    found = _compared(part, layout, metric, labels=after, base=before, groups=rule.shifter.groups_)
+    found = _compared(rule, part, layout, metric, labels=after, base=before)
     limits = found.intervals
     return {
         "metric": metric.name,
@@ -62,9 +62,10 @@ def evaluation(rule: RuleFile, part: Part, labels: Any, layout: Layout, *, metri
 
 
 def _compared(
-    part: Part, layout: Layout, metric: MetricOption, *, labels: IntArray, base: IntArray, groups: Any
+    rule: RuleFile, part: Part, layout: Layout, metric: MetricOption, *, labels: IntArray, base: IntArray
 ) -> Comparison:
     """Compare labels of the rows with the base's."""
+    groups, fallback = rule.shifter.groups_, rule.shifter.fallback_
     metadata = metric.metadata(part)
     metric.check(layout, part.groups, asked=False)
     how: dict[str, Any] = {
@@ -73,4 +74,4 @@ def _compared(
     }
     goal = goal_of(metric.metric, **how, metadata=metadata)
     table = Table.of(part.eta, labels=part.codes, weights=part.weights)
-    return compare_labels(goal, labels=labels, base=base, val=table, metadata=metadata, **how)
+    return compare_labels(goal, labels=labels, base=base, val=table, metadata=metadata, fallback=fallback, **how)

@@ -18,17 +18,28 @@ _TRIES = 100  # draws of rows until every class is among them
 
 
 def compare_labels(
-    goal: Goal, *, labels: IntArray, base: IntArray, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: Goal,
+    *,
+    labels: IntArray,
+    base: IntArray,
+    val: Table,
+    classes: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+    fallback: bool = False,
 ) -> Comparison:
     """Compare a rule's labels with the base's on rows with labels.
 
     A function of the rows themselves is called on reweighted rows or, where it takes no weights, on rows drawn with
-    replacement; for a metric of the confusion matrix see :func:`postshift.rules.verdict.compare`.
+    replacement; for a metric of the confusion matrix see :func:`postshift.rules.verdict.compare`. Where the rule is the
+    base itself (``fallback``) its gain is 0, and that is certain.
     """
+    if fallback:
+        labels = base
     function = function_of(goal)
     if not isinstance(function, LabelFunction):
         problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
-        return compare(problem, labels, base)
+        return compare(problem, labels, base, same=fallback)
     assert val.labels is not None  # noqa: S101
     truth = val.labels
 

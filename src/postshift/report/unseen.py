@@ -66,7 +66,7 @@ def unseen_scores(
             "metric=NAME"
         )
     table = Table.of(eta, labels=codes, weights=weights)
-    found = compare_labels(goal, labels=labels[1], base=labels[0], val=table, **how)
+    found = compare_labels(goal, labels=labels[1], base=labels[0], val=table, fallback=estimator.fallback_, **how)
     assert found.intervals.gain is not None  # noqa: S101
     return Scores(
         before=found.base_score,

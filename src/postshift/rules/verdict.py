@@ -91,7 +91,14 @@ def verdict_of(gain: tuple[float, float]) -> Kind:
 
 
 def compare(
-    problem: Problem, labels: IntArray, base: IntArray, *, clusters: Any = None, refitted: bool = False, seed: int = 0
+    problem: Problem,
+    labels: IntArray,
+    base: IntArray,
+    *,
+    clusters: Any = None,
+    refitted: bool = False,
+    same: bool = False,
+    seed: int = 0,
 ) -> Comparison:
     """Compare a rule's labels with the base's on the validation rows of a problem.
 
@@ -105,11 +112,15 @@ def compare(
         Rows of one value are not independent of each other.
     refitted : bool
         Whether the rule that is judged is another fit than those that labelled the rows.
+    same : bool
+        Whether the rule is the base itself; rules that label these rows alike may differ on others.
     seed : int
         Seed of the draws.
     """
     score, base_score = (float(problem.metric_of(problem.label_confusion(each))) for each in (labels, base))
     drawn = _drawn_scores(problem, labels, base, clusters=clusters, rng=np.random.default_rng([seed, 2]))
+    if same:
+        drawn[:, 0] = drawn[:, 1]
     return summary(score, base_score, drawn, widened=REFIT if refitted else 1.0)
 
 
