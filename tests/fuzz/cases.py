@@ -1,0 +1,15 @@
+"""How many cases are drawn: all of them with ``make fuzz``, a fixed sample of them in ``make test``.
+
+A case is a number, which seeds all that is drawn for it. The first cases of each kind are the sample.
+"""
+
+import os
+
+import pytest
+
+ALL = os.environ.get("POSTSHIFT_FUZZ") == "all"
+
+
+def cases(total, sample):
+    """Parametrise a test with the numbers of its cases."""
+    return pytest.mark.parametrize("case", range(total if ALL else sample))
