@@ -59,7 +59,7 @@ def draw(rng):
     kind = str(rng.choice(list(KINDS)))
     n_classes = min(len(KINDS[kind]), int(rng.integers(2, 7)))
     classes = np.sort(rng.choice(KINDS[kind], size=n_classes, replace=False))
-    n_rows, n_groups = int(rng.integers(1, 80)), int(rng.integers(1, 4))
+    n_rows, n_groups = int(rng.integers(2, 80)), int(rng.integers(1, 4))
     truth, shown = (rng.choice(n_classes, p=rng.dirichlet(np.full(n_classes, 0.5)), size=n_rows) for _ in range(2))
     found = np.where(rng.random(n_rows) < rng.random(), truth, shown)
     scale = 10.0 ** rng.integers(-9, 10)
