@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ HITS = """import numpy as np
 def hits(y_true, y_pred, sample_weight=None):
     return np.average(y_true == y_pred, weights=sample_weight)
 """
-COUNT = "#!/bin/sh\ngrep -c ,bee \"$1\"\n"
+COUNT = '#!/bin/sh\ngrep -c ,bee "$1"\n'
 CODES = (0, 1, 2, 3)
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]")  # what a terminal would obey
 
 
 def run_inside(*arguments, cwd=None):
@@ -118,6 +120,7 @@ class Used:
         if done.code:
             assert "unexpected" not in done.error, done.error
         assert "Traceback" not in done.err + done.out
+        assert not CONTROL.search(done.err + done.out), ascii(done.err + done.out)
         return done
 
     def predict(self):

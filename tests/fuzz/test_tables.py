@@ -14,7 +14,7 @@ WAYS = (
     ("--metric", "g_mean"),
     ("--metric", "f1_macro", "--weight", "amount"),
     ("--metric", "worst_group_accuracy", "--groups", "region"),
-    ("--metric", "accuracy", "--basis", "col:region,clusters:2", "--features", "x*"),
+    ("--metric", "accuracy", "--basis", "col:region,rbf", "--features", "x*"),
     ("--metric", "f1[ant]", "--normalise"),
 )
 
