@@ -98,13 +98,16 @@ ODD = (
 def places_of(value, path=()):
     """Return the paths to all parts of a JSON value, the whole first."""
     found = [path]
-    if isinstance(value, dict):
-        pairs = value.items()
-    else:
-        pairs = enumerate(value) if isinstance(value, list) else ()
-    for key, part in pairs:
+    for key, part in _parts(value):
         found += places_of(part, (*path, key))
     return found
+
+
+def _parts(value):
+    """Return the keys and values of an object, the places and values of a list."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
 def part_of(value, path):

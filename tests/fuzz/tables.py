@@ -14,10 +14,28 @@ import pyarrow.parquet as pq
 
 PROBABILITIES = ("p_ant", "p_bee", "p_cat")
 CELLS = (
-    "", " ", "NA", "nan", "None", "inf", "-inf", "1e400", "-1", "0", "1e308", "0,5", "0.5.5", "1_000", "0x1F", "½", "١",
+    "", " ", "NA", "nan", "None", "inf", "-inf", "1e400", "-1", "0", "1e308", "0,5", "0.5.5", "1_000", "0x1F", "½",
+    "\u0661",
     "true", "2020-01-01", "ant", "Ant", "ant ", "dodo", "\x1b[31mant", "x" * 70_000, '"', "''", "=1+1", "\0", "\ufeff",
 )  # fmt: skip
-NAMES = ("", " ", "p_*", "*", "p_", "p_ant", "y", "x1", "row", "label", "Unnamed: 0", "nan", "1", "\x1b[2J", "ünï", "p_dodo")
+NAMES = (
+    "",
+    " ",
+    "p_*",
+    "*",
+    "p_",
+    "p_ant",
+    "y",
+    "x1",
+    "row",
+    "label",
+    "Unnamed: 0",
+    "nan",
+    "1",
+    "\x1b[2J",
+    "ünï",
+    "p_dodo",
+)
 
 
 def csv_of(frame, **how):
@@ -176,7 +194,8 @@ def _names_of_columns(frame, rng):
 def _labels(frame, rng):
     """Labels of other types, or other names of the classes."""
     kinds = (
-        {"ant": 0, "bee": 1, "cat": 2}, {"ant": "01", "bee": "1.0", "cat": "2"}, {"ant": True, "bee": False, "cat": True},
+        {"ant": 0, "bee": 1, "cat": 2}, {"ant": "01", "bee": "1.0", "cat": "2"},
+        {"ant": True, "bee": False, "cat": True},
         {"ant": "a" * 300, "bee": "\x1b[0m", "cat": "c,\n\"'"}, {"ant": -1.5, "bee": 1e300, "cat": 0.1},
         {"ant": "nan", "bee": "NA", "cat": "null"}, {"ant": "p_bee", "bee": "*", "cat": "["},
         {"ant": "<b>", "bee": "{{x}}", "cat": "&amp;"}, {"ant": "1", "bee": "01", "cat": "1.0"},

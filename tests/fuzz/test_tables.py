@@ -14,13 +14,13 @@ WAYS = (
     ("--metric", "g_mean"),
     ("--metric", "f1_macro", "--weight", "amount"),
     ("--metric", "worst_group_accuracy", "--groups", "region"),
-    ("--metric", "accuracy", "--basis", "col:region,rbf", "--features", "x*"),
+    ("--metric", "accuracy", "--basis", "col:region", "--method", "influence"),
     ("--metric", "f1[ant]", "--normalise"),
 )
 
 
 @pytest.fixture
-def commands(used, inputs, tmp_path):
+def commands(used):
     """Return a function that gives the commands on a run, and on files of this content."""
 
     def with_file(kind, suffix, content):

@@ -125,7 +125,9 @@ def changed(schema, rng, hostile):
         node["content"] = json.dumps(hostile[int(rng.integers(len(hostile)))])
     if way == 4:
         values = [each for each in places_of(node) if each and each[-1] == "content"]
-        node = replaced(node, values[int(rng.integers(len(values)))], ODD[int(rng.integers(len(ODD)))]) if values else {}
+        node = (
+            replaced(node, values[int(rng.integers(len(values)))], ODD[int(rng.integers(len(ODD)))]) if values else {}
+        )
     return replaced(schema, place, node)
 
 

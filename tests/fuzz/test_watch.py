@@ -20,7 +20,7 @@ class Runs:
 
 PICKLE = pickle.dumps(Runs())
 SINS = {
-    "system": lambda _: os.system("true"),  # noqa: S605, S607
+    "system": lambda _: os.system("true"),  # noqa: S605
     "process": lambda _: subprocess.run([sys.executable, "--version"], check=True, capture_output=True),
     "pickle": lambda _: pickle.loads(PICKLE),  # noqa: S301
     "secret": lambda folder: (folder / "secret" / "x.py").read_text(),
@@ -30,7 +30,7 @@ SINS = {
     "removed elsewhere": lambda folder: (folder / "there.txt").unlink(),
     "code": lambda folder: exec(compile("x = 1", str(folder / "work" / "x.py"), "exec")),  # noqa: S102
     "filters": lambda _: warnings.simplefilter("ignore"),
-    "folder": lambda folder: os.chdir(folder),
+    "folder": os.chdir,
 }
 
 

@@ -35,14 +35,17 @@ class Watch:
 
     def look(self, event, arguments):
         """Note an event that must not be."""
-        if event in STARTS or (event == "open" and self._opens(*arguments)):
-            self.seen.append((event, arguments))
-        elif event in CHANGES and any(self._is_elsewhere(each) for each in arguments[:2]):
-            self.seen.append((event, arguments))
-        elif event in ("exec", "compile"):
+        if event in ("exec", "compile"):
             name = getattr(arguments[0], "co_filename", arguments[-1])
-            if isinstance(name, str) and (self.inside in name or self.secret in name):
-                self.seen.append((event, name))
+            forbidden = isinstance(name, str) and (self.inside in name or self.secret in name)
+        elif event == "open":
+            forbidden = self._opens(*arguments)
+        elif event in CHANGES:
+            forbidden = any(self._is_elsewhere(each) for each in arguments[:2])
+        else:
+            forbidden = event in STARTS
+        if forbidden:
+            self.seen.append((event, arguments))
 
     def _opens(self, path, mode, flags):
         if not isinstance(path, str | bytes | os.PathLike):

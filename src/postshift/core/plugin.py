@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, as_table, check_count, read_only
+from postshift._validation import SQUARABLE, FloatArray, IntArray, as_table, check_count, read_only
 from postshift.core.weighting import DIAGONAL, Weighting, weighting_named
 from postshift.exceptions import ShapeError
 
-_LARGEST = 1e150  # coefficient: scores of larger ones overflow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlugIn:
@@ -41,9 +40,9 @@ class PlugIn:
         weighting = weighting_named(self.weighting) if isinstance(self.weighting, str) else self.weighting
         alpha = as_table(self.alpha, name="alpha")
         n_terms = weighting.n_terms(check_count(self.n_classes, name="n_classes", low=2))
-        if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not (np.abs(alpha) <= _LARGEST).all():
+        if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not (np.abs(alpha) <= SQUARABLE).all():
             raise ShapeError(
-                f"alpha must hold finite numbers, up to {_LARGEST:g}, of shape (n_bases, {n_terms}) for weighting "
+                f"alpha must hold finite numbers, up to {SQUARABLE:g}, of shape (n_bases, {n_terms}) for weighting "
                 f"{weighting.name!r} and {self.n_classes} classes. Got shape {alpha.shape}"
             )
         object.__setattr__(self, "weighting", weighting)
