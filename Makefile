@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
+.PHONY: help setup demo test fuzz test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,13 @@ test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests
 	@"$(BIN)/python" -m pytest -n auto
+
+# `make test` has a sample of these cases.
+fuzz: export OPENBLAS_NUM_THREADS := 1
+fuzz: export OMP_NUM_THREADS := 1
+fuzz: export POSTSHIFT_FUZZ := all
+fuzz: $(VENV)/.dev-ready ## run all cases of the fuzzing: damaged and hostile files, odd tables, random rows
+	@"$(BIN)/python" -m pytest -n auto tests/fuzz
 
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1

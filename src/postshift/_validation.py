@@ -25,6 +25,7 @@ IntArray = npt.NDArray[np.intp]
 SUM_TOLERANCE = 1e-3
 MIN_ROWS = 2
 MIN_CLASSES = 2
+SQUARABLE = 1e150  # squares of larger numbers overflow
 LARGEST = 1e100  # value of a metric: squares of larger ones overflow
 NEGLIGIBLE = 1e-100  # a weight below this share of the mean counts as 0
 

@@ -127,6 +127,32 @@ def test_damaged_models_and_columns_that_a_model_misses(model, files, tmp_path):
     assert "did you mean 'x_2'?" in missing.error
 
 
+def half_fitted(model, **parts):
+    """The model with other parts, as in a file that was changed."""
+    for name, part in parts.items():
+        setattr(model, name, part)
+    return model
+
+
+CHANGES = {
+    "no intercept": {"intercept_": None},
+    "a text": {"coef_": "none"},
+    "fewer classes": {"classes_": np.array(["ant", "bee"])},
+    "more columns": {"coef_": np.ones((4, 2)), "intercept_": np.zeros(4)},
+    "one class": {"classes_": "ant"},
+    "nothing finite": {"coef_": np.full((3, 2), np.nan)},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_models_that_cannot_predict_are_refused_in_words(change, model, files, tmp_path):
+    dump(half_fitted(model, **change), tmp_path / "m.skops")
+    how = ["--val", files / "val.csv", "--label", "y", "--metric", "g_mean", "--out", tmp_path / "run"]
+    done = fit_inside(*how, "--model", tmp_path / "m.skops")
+    assert done.code in (2, 3)
+    assert "unexpected" not in done.error
+
+
 @pytest.mark.slow
 def test_metrics_of_ones_own(files, tmp_path):
     (tmp_path / "my_metrics.py").write_text(METRICS)

@@ -449,6 +449,8 @@ DAMAGES = {
     "bases": lambda run: dump({"shifter": None, "bases": [1]}, run / "rule.skops"),
     "scores": lambda run: (run / "metrics.json").write_text("[]"),
     "half the scores": lambda run: (run / "metrics.json").write_text('{"metric": "g_mean", "before": "high"}'),
+    "deep facts": lambda run: (run / "facts.json").write_text("[" * 100_000),
+    "a long number": lambda run: (run / "facts.json").write_text("9" * 5000),
     "a fact": lambda run: changed_fact(run, classes=[]),
 }  # fmt: skip
 
@@ -488,6 +490,16 @@ def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, whol
     replaced = inside(*how, "--out", run, "--force")
     assert replaced.code == 0, replaced.err
     assert inside("predict", run, files / "test.csv", "-o", tmp_path / "o.csv", "--force").code == 0
+
+
+@pytest.mark.parametrize("part", ["class_names", "class_values"])
+def test_classes_in_another_order_give_no_other_labels(part, whole_run, files, tmp_path):
+    run = shutil.copytree(whole_run[1], tmp_path / "run")
+    tampered(run, layout={part: ["bee", "ant", "cat"]})
+    for command in (["predict", "-o", tmp_path / "o.csv"], ["evaluate"]):
+        done = inside(command[0], run, files / "test.csv", *command[1:])
+        assert done.code == 3, done.err
+        assert "run.json was damaged or changed: class 'bee'" in done.error or part == "class_values"
 
 
 def test_a_run_cut_off_before_it_says_what_it_is_is_replaced(made, how):

@@ -27,6 +27,7 @@ from tests.problems import make_problem, problems
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 # Every engine runs the same test functions: that is the point of a contract.
 for_every_engine = settings(suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow])
+few_for_every_engine = settings(for_every_engine, max_examples=8)
 
 
 def random_rules(sample, seed):
@@ -54,6 +55,34 @@ def expected_look(sample, classifier, *, influence, n_categories):
     columns = np.column_stack([np.ones(sample.n_samples), features]) * sample.row_weights[:, None]
     table = classifier.distribution(sample.eta, sample.phi)
     return weighted_confusions(columns, sample.labels, table, n_categories=n_categories)
+
+
+def taken(sample, rows):
+    """Return rows of a sample, in this order."""
+    weights = None if sample.weights is None else sample.weights[rows]
+    return replace(sample, eta=sample.eta[rows], phi=sample.phi[rows], labels=sample.labels[rows], weights=weights)
+
+
+def all_sums(engine, classifier):
+    """Every sum that an engine gives of a plug-in, by name; each is linear in the weights of the rows."""
+    labels, grams = engine.label_sums(), engine.gram_sums()
+    hits, confusions = (engine.classifier_sums(classifier, confusions=each) for each in (False, True))
+    pairs = engine.pair_hits(np.abs(classifier.alpha), reference=0)
+    return {
+        "mass": labels.single, "pair mass": labels.pair, "classes": labels.classes, "gram": grams.gram,
+        "cross": grams.cross, "hits": hits.single, "pair hits": hits.pair, "confusions": confusions.single,
+        "pair confusions": confusions.pair, "look": engine.look(classifier, influence=False),
+        "influence": engine.influence_sums(classifier).pair, "own": pairs.own, "reference": pairs.reference,
+    }  # fmt: skip
+
+
+def in_class_order(sums, order, n_bases):
+    """Return the sums of the same rows with the classes in another order; those against a reference class left out."""
+    n_classes = len(order)
+    features = (np.arange(n_bases)[:, None] * n_classes + order).ravel()
+    found = {name: sums[name][..., order] for name in ("mass", "pair mass", "classes", "hits", "pair hits")}
+    found |= {name: sums[name][..., order, :][..., order] for name in ("confusions", "pair confusions", "look")}
+    return found | {"gram": sums["gram"][features][:, features], "cross": sums["cross"][features][:, order]}
 
 
 @st.composite
@@ -133,6 +162,28 @@ class EngineContract:
         with pytest.raises(SettingError, match="categories"):
             engine.classifier_sums(classifier, confusions=False)
         np.testing.assert_allclose(engine.gram_sums().total, sample.row_weights.sum(), **CLOSE)
+
+    @few_for_every_engine
+    @given(problem=problems(), seed=st.integers(0, 99), scale=st.floats(1e-9, 1e9))
+    def test_sums_in_another_order_repeated_and_scaled(self, problem, seed, scale):
+        sample, rng = problem.train, np.random.default_rng(seed)
+        rule = random_rules(sample, seed)[0]
+        times = rng.integers(1, 4, size=sample.n_samples)
+        rows, order = rng.permutation(sample.n_samples), rng.permutation(sample.n_classes)
+        weighted = replace(sample, weights=sample.row_weights * times)
+        whole = all_sums(self.make(weighted, 3), rule)
+        for other, factor in (
+            (taken(weighted, rows), 1.0),
+            (taken(sample, np.repeat(np.arange(sample.n_samples), times)), 1.0),
+            (replace(weighted, weights=weighted.weights * scale), scale),
+        ):
+            found = all_sums(self.make(other, 3), rule)
+            for name, expected in whole.items():
+                np.testing.assert_allclose(found[name], factor * expected, rtol=1e-11, atol=1e-11 * factor)
+        turned = replace(weighted, eta=weighted.eta[:, order], labels=np.argsort(order)[weighted.labels])
+        found = all_sums(self.make(turned, 3), replace(rule, alpha=rule.alpha[:, order]))
+        for name, expected in in_class_order(whole, order, sample.n_bases).items():
+            np.testing.assert_allclose(found[name], expected, rtol=1e-11, atol=1e-11, err_msg=name)
 
     @for_every_engine
     @given(problem=problems(), seed=st.integers(0, 99))

@@ -392,6 +392,7 @@ def test_a_reward_matrix_of_another_size():
     [
         (np.ones((1, 1)), "diagonal"),
         (np.full((1, 3), np.nan), "diagonal"),
+        (np.full((1, 3), 1e200), "diagonal"),  # scores would overflow
         (np.ones((1, 3)), "full"),
         (np.ones((0, 3)), "diagonal"),
     ],

@@ -125,7 +125,7 @@ HEADERS = {
     "trace": [None, [], [{}], [{"index": "a", "value": "b", "n_questions": None}], 3],
 }
 ARRAYS = {
-    "sums_pair": [np.zeros(3), np.zeros((2, 2, 3), dtype=int), np.full((2, 2, 3), np.nan)],
+    "sums_pair": [np.full((2, 2, 3), 1e300), np.zeros(3), np.zeros((2, 2, 3), dtype=int), np.full((2, 2, 3), np.nan)],
     "sums_single": [np.zeros(()), np.array("text")],
     "known": [np.zeros(0), np.array(["a", "b"]), np.full(4, np.inf), np.zeros((2, 2)), np.zeros((9, 1, 3, 3))],
     "vertices": [np.zeros(0), np.zeros((1, 1, 1)), np.zeros((2, 5, 7)), np.full((2, 2, 3), np.inf)],

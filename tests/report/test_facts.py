@@ -88,6 +88,8 @@ def test_the_parts_agree_with_each_other(name):
         ("[]", "format None"),
         ('{"format": 99}', "format 99; this version of postshift reads format 1"),
         ('{"format": 1}', "lacks 'title'"),
+        ("[" * 100_000, "no file of facts"),
+        ("9" * 5000, "no file of facts"),
     ],
 )
 def test_what_is_no_facts_is_refused(text, message):
@@ -102,6 +104,13 @@ def test_what_is_no_facts_is_refused(text, message):
 def test_facts_that_were_changed_are_refused(part, value):
     values = json.loads(cases.untouched().to_json())
     values[part] = value
+    with pytest.raises(ArchiveError, match="damaged or changed"):
+        Facts.from_json(json.dumps(values))
+
+
+def test_a_number_beyond_all_floats_is_refused():
+    values = json.loads(cases.untouched().to_json())
+    values["verdict"]["before"] = 10**400
     with pytest.raises(ArchiveError, match="damaged or changed"):
         Facts.from_json(json.dumps(values))
 

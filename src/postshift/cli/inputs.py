@@ -84,6 +84,9 @@ class Layout:
             raise ValueError("the classes of the layout must be texts or numbers")
         if len(names) < 2 or len(names) != len({*names}) or len(names) != len(values):
             raise ValueError(f"the layout must name two classes or more, each once, and has {listed(names)}")
+        for name, value in zip(names, values, strict=True):
+            if canonical(value) != name:
+                raise ValueError(f"class {name!r} of the layout has the label {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

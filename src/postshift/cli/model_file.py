@@ -50,6 +50,8 @@ def read_model(path: Path, *, trust: bool) -> Any:
                 f"the model in {path} ({type(model).__name__}) has no {name}: give a fitted classifier with "
                 "probabilities; sklearn.calibration.CalibratedClassifierCV gives them to one without"
             )
+    if np.ndim(model.classes_) != 1:
+        raise UsageError(f"the model in {path} has no list of classes: give a fitted classifier of one label for a row")
     return model
 
 
@@ -77,9 +79,19 @@ def model_eta(model: Any, table: FileTable, features: list[str], *, remedy: str 
             )
         rows = table.frame[features].to_numpy()
     try:
-        return np.asarray(model.predict_proba(rows), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the model cannot predict the rows of {table.path}: {first_line(error)}: {remedy}") from error
+        eta = np.asarray(model.predict_proba(rows), dtype=np.float64)
+    except MemoryError:
+        raise
+    except Exception as error:  # a model of the user's may raise anything
+        why = first_line(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"the model cannot predict the rows of {table.path}: {why}: {remedy}") from error
+    wanted = (len(rows), len(model.classes_))
+    if eta.shape != wanted or not np.isfinite(eta).all():
+        raise UsageError(
+            f"the probabilities of the model must be finite, for {wanted[0]} rows of {table.path} and {wanted[1]} "
+            f"classes. Got an array of shape {eta.shape}: fit the model again"
+        )
+    return eta
 
 
 def _read_skops(path: Path, *, trust: bool) -> Any:

@@ -50,7 +50,9 @@ class Answers:
             try:
                 predictions, value = _answer_in(line)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise FileError(f"line {number + 1} of {path} is no answer: begin anew with --force") from error
+                raise FileError(
+                    f"line {number + 1} of {path} is no answer, or was damaged: begin anew with --force"
+                ) from error
             self._known[predictions] = value
 
     def __len__(self) -> int:
@@ -64,7 +66,7 @@ class Answers:
     def add(self, digest: str, value: float) -> None:
         """Store an answer; it is on the disk when this returns."""
         with self._path.open("ab") as stream:
-            stream.write(json.dumps({"predictions": digest, "value": value}).encode() + b"\n")
+            stream.write(_line(digest, value))
             stream.flush()
             os.fsync(stream.fileno())
         self._known[digest] = value
@@ -131,13 +133,19 @@ class Program:
         return number_in(out.decode(errors="replace"), name)
 
 
+def _line(predictions: str, value: float) -> bytes:
+    """Return the line of an answer; its check tells whether the line was damaged."""
+    check = digest_of(f"{predictions} {value!r}".encode())[:8]
+    return json.dumps({"predictions": predictions, "value": value, "check": check}).encode() + b"\n"
+
+
 def _answer_in(line: bytes) -> tuple[str, float]:
     """Return the digest of the predictions and the answer on a line."""
     found = json.loads(line)
-    value = float(found["value"])
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not finite")
-    return str(found["predictions"]), value
+    predictions, value = str(found["predictions"]), float(found["value"])
+    if not math.isfinite(value) or line + b"\n" != _line(predictions, value):
+        raise ValueError("the line is not as it was written")
+    return predictions, value
 
 
 def split_command(command: str) -> list[str]:

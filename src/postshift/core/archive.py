@@ -18,7 +18,7 @@ from postshift.exceptions import ArchiveError
 
 FORMAT = 1
 # What the content of a file may make our code raise, where nobody of ours wrote it.
-CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def write_archive(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, as_table, check_count, read_only
+from postshift._validation import SQUARABLE, FloatArray, IntArray, as_table, check_count, read_only
 from postshift.core.weighting import DIAGONAL, Weighting, weighting_named
 from postshift.exceptions import ShapeError
 
@@ -40,10 +40,10 @@ class PlugIn:
         weighting = weighting_named(self.weighting) if isinstance(self.weighting, str) else self.weighting
         alpha = as_table(self.alpha, name="alpha")
         n_terms = weighting.n_terms(check_count(self.n_classes, name="n_classes", low=2))
-        if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not np.isfinite(alpha).all():
+        if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not (np.abs(alpha) <= SQUARABLE).all():
             raise ShapeError(
-                f"alpha must hold finite numbers of shape (n_bases, {n_terms}) for weighting {weighting.name!r} and "
-                f"{self.n_classes} classes. Got shape {alpha.shape}"
+                f"alpha must hold finite numbers, up to {SQUARABLE:g}, of shape (n_bases, {n_terms}) for weighting "
+                f"{weighting.name!r} and {self.n_classes} classes. Got shape {alpha.shape}"
             )
         object.__setattr__(self, "weighting", weighting)
         object.__setattr__(self, "alpha", read_only(alpha))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift._validation import SQUARABLE, FloatArray, IntArray, check_count, check_in_range
 from postshift.core.archive import contradicting, read_archive, write_answers
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
@@ -53,8 +53,8 @@ def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[dict[str, Any
 
 def _state(header: dict[str, Any], arrays: dict[str, Any], kind: Kind) -> State:
     """Return the state in a file; a ValueError says what a run would not have written."""
-    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("an array holds something else than finite numbers")
+    if any(array.dtype.kind != "f" or not (np.abs(array) <= SQUARABLE).all() for array in arrays.values()):
+        raise ValueError(f"an array holds something else than finite numbers up to {SQUARABLE:g}")
     answers = arrays["known"] if kind == "confusion" else [float(value) for value in arrays["known"].ravel()]
     state = State(
         iteration=check_count(header["iteration"], name="iteration", low=0),

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from postshift.core.archive import CONTENT_ERRORS
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import built, plain
 
@@ -422,7 +423,7 @@ class Facts:
         """
         try:
             values = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ArchiveError(f"this is no file of facts, or it was cut short: {error}") from error
         found = values.pop("format", None) if isinstance(values, dict) else None
         if found != FORMAT:
@@ -432,7 +433,7 @@ class Facts:
             )
         try:
             return built(cls, values)
-        except TypeError as error:
+        except CONTENT_ERRORS as error:
             raise ArchiveError(f"the facts were damaged or changed after they were written: {error}") from error
 
     def name(self, position: int | None) -> str:
