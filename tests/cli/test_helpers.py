@@ -115,7 +115,7 @@ def test_answers_are_kept_and_half_a_line_is_dropped(tmp_path):
     assert Answers(path).get("c") == 2.0
     whole = path.read_text()
     path.write_text(whole.replace("1e-17", "1e-11"))
-    with pytest.raises(FileError, match="line 2 of .* was damaged"):
+    with pytest.raises(FileError, match=r"line 2 of .* was damaged"):
         Answers(path)
     path.write_text(whole)
     path.write_text("rubbish\n" + path.read_text())
