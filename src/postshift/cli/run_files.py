@@ -35,7 +35,8 @@ def read_json(path: Path) -> Any:
     try:
         text = path.read_bytes().decode()
         content = json.loads(text)
-        json.dumps(content, ensure_ascii=False).encode()  # half a character, which nothing can print
+        # Half a character, which nothing can print, is refused; a path may hold bytes that are no text.
+        json.dumps(content, ensure_ascii=False).encode(errors="surrogateescape")
     except (ValueError, RecursionError) as error:
         raise damaged(path, error) from error
     return content
