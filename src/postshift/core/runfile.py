@@ -53,7 +53,7 @@ def read_run(path: str | os.PathLike[str], *, kind: Kind) -> tuple[dict[str, Any
 
 def _state(header: dict[str, Any], arrays: dict[str, Any], kind: Kind) -> State:
     """Return the state in a file; a ValueError says what a run would not have written."""
-    if any(array.dtype.kind != "f" or not (np.abs(array) <= SQUARABLE).all() for array in arrays.values()):
+    if any(array.dtype != np.float64 or not (np.abs(array) <= SQUARABLE).all() for array in arrays.values()):
         raise ValueError(f"an array holds something else than finite numbers up to {SQUARABLE:g}")
     answers = arrays["known"] if kind == "confusion" else [float(value) for value in arrays["known"].ravel()]
     state = State(
