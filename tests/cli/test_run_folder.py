@@ -492,6 +492,16 @@ def test_a_damaged_run_is_refused_in_words_and_replaced_as_they_say(damage, whol
     assert inside("predict", run, files / "test.csv", "-o", tmp_path / "o.csv", "--force").code == 0
 
 
+def test_a_setting_that_is_none_is_not_called_an_option(whole_run, tmp_path):
+    how, made = whole_run
+    run = shutil.copytree(made, tmp_path / "run")
+    tampered(run, settings={"normald": 1})
+    done = inside(*how, "--out", run, "--resume")
+    assert done.code == 3, done.err
+    assert "run.json was damaged or changed: it has a setting 'normald'" in done.error
+    assert "--normald" not in done.error
+
+
 @pytest.mark.parametrize("part", ["class_names", "class_values"])
 def test_classes_in_another_order_give_no_other_labels(part, whole_run, files, tmp_path):
     run = shutil.copytree(whole_run[1], tmp_path / "run")

@@ -55,7 +55,7 @@ def use(run):
 # -- every text of every file ----------------------------------------------------------------------------------
 
 
-@cases(18, 2)
+@cases(18, 1)
 def test_texts(case, used, secret):
     rng = np.random.default_rng(case)
     run = used(KINDS[case % len(KINDS)])
@@ -95,7 +95,7 @@ def test_metrics(case, used, secret):
 # -- types of a rule -------------------------------------------------------------------------------------------
 
 
-@cases(18, 3)
+@cases(18, 2)
 def test_types(case, used, secret):
     """Nodes of a skops file that are of another class, or hold other values."""
     rng = np.random.default_rng(case)

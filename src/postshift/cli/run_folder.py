@@ -227,6 +227,8 @@ def check_same(stored: Header, asked: Mapping[str, Any], out: Path) -> None:
     """Refuse to go on with a run of other settings or data; what differs is named."""
     differences = []
     before, now = stored.settings, asked["settings"]
+    if strange := set(before) - set(now):
+        raise damaged(out / RUN, f"it has a setting {min(strange)!r}, which postshift fit does not have")
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             option = f"--{name.replace('_', '-')}"
