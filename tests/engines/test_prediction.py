@@ -71,7 +71,7 @@ def test_rows_that_no_member_moves_are_found_exactly(seed, n_classes, kind, dtyp
     draws = {
         "usual": lambda: rng.uniform(0.3, 3, size=(3, n_classes)),
         "signs": lambda: rng.normal(size=(3, n_classes)),
-        "extreme": lambda: 10.0 ** rng.uniform(-200, 200, size=(3, n_classes)),
+        "extreme": lambda: 10.0 ** rng.uniform(-150, 150, size=(3, n_classes)),
         "round": lambda: rng.integers(0, 3, size=(3, n_classes)).astype(float),
     }
     members = [PlugIn(weighting="diagonal", alpha=draws[kind](), n_classes=n_classes) for _ in range(5)]
