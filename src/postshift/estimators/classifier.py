@@ -124,9 +124,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         Labels of validation rows that were not used for the fit, by the result and by the model as it is; positions in
         ``classes_``. Where only values are told they are of all validation rows.
     score_, base_score_ : float
-        The metric of the result and of the model as it is, on validation rows not used for the fit (where only
-        values are told: on all of them). Greater is better: costs have a minus. Recalls are shrunk by one row to their
-        mean, as rows of rare classes are few.
+        The metric of the result and of the model as it is, on validation rows by rules that were chosen without them.
+        Where only values are told: the best of several scores on the same rows. Greater is better: costs have a minus.
     fallback_ : bool
         Whether the model is left as it is because nothing beat it.
     n_queries_ : int
