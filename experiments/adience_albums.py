@@ -36,7 +36,7 @@ from experiments.image_tables import (
 from experiments.networks import COORDINATES
 from experiments.older_faces import Cut, Labelled, by_base, by_shift, by_tuning, by_validation, older_faces, strata
 from experiments.pictures import dots, dots_size
-from experiments.study import Experiment, Measured, Results
+from experiments.study import OLDER, Experiment, Measured, Results
 from postshift.metrics import MacroF1
 
 USED = (networks.TRAIN, networks.VALIDATION, networks.TUNED)
@@ -123,6 +123,7 @@ EXPERIMENT = Experiment(
     title="Domain shift on Adience, albums apart: F-measure",
     methods={name: partial(measure, name) for name in METHODS},
     page=make_page,
+    remark=OLDER,
     figure=dots(PREFIXES, metric="F-measure"),
     panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[ADIENCE],

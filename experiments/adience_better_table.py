@@ -30,7 +30,7 @@ from experiments.image_tables import (
 )
 from experiments.networks import COORDINATES
 from experiments.pictures import dots, dots_size
-from experiments.study import Experiment, Results
+from experiments.study import OLDER, Experiment, Results
 from postshift.metrics import MacroF1
 
 NETWORKS = {
@@ -62,6 +62,7 @@ EXPERIMENT = Experiment(
     title="Domain shift on Adience with a better network: F-measure",
     methods=METHODS,
     page=make_page,
+    remark=OLDER,
     figure=dots(PREFIXES, metric="F-measure"),
     panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[BETTER],

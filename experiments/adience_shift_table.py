@@ -36,7 +36,7 @@ from experiments.image_tables import (
 )
 from experiments.networks import COORDINATES
 from experiments.pictures import dots, dots_size
-from experiments.study import Experiment, Results
+from experiments.study import OLDER, Experiment, Results
 from postshift.metrics import MacroF1
 
 SLOWLY = "fine-tuning, rate 1e-4"
@@ -105,6 +105,7 @@ EXPERIMENT = Experiment(
     methods=METHODS,
     paper=PAPER,
     page=make_page,
+    remark=OLDER,
     figure=dots(PREFIXES, metric="F-measure"),
     panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[ADIENCE],

@@ -21,7 +21,7 @@ from experiments.image_tables import bases_told, config_of, installed, recipe_to
 from experiments.image_tasks import CONSTANT, RADIUS, RIDGES, Method, by_folds, likeliest, ours, rival
 from experiments.networks import COORDINATES, TUNING
 from experiments.older_faces import Cut, Labelled, by_shift, by_tuning, older_faces, strata
-from experiments.study import Experiment, Measured, Results, draw_line, markdown, welch, whole_page
+from experiments.study import OLDER, Experiment, Measured, Results, draw_line, markdown, welch, whole_page
 from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
 
@@ -139,6 +139,7 @@ EXPERIMENT = Experiment(
     title="The number of validation rows on Adience (ablation, panel d)",
     methods={name: partial(measure, labels_of) for name, labels_of in METHODS.items()},
     page=make_page,
+    remark=OLDER,
     figure=draw,
     seeds=networks.SEEDS[ADIENCE],
     config=config_of(ADIENCE, (networks.TRAIN, networks.TUNED), COORDINATES, sizes=SIZES),

@@ -43,7 +43,7 @@ from experiments.image_tasks import (
     rival,
 )
 from experiments.pictures import dots, dots_size
-from experiments.study import Experiment, Results, table, whole_page
+from experiments.study import OLDER, Experiment, Results, table, whole_page
 from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
 from postshift.datasets.cifar10 import CLASSES
@@ -209,6 +209,7 @@ EXPERIMENT = Experiment(
     methods=METHODS,
     paper=PAPER,
     page=make_page,
+    remark=OLDER,
     figure=dots(PREFIXES, metric="accuracy"),
     panel_size=dots_size(len(METHODS)),
     seeds=networks.SEEDS[CIFAR10],

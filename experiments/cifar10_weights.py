@@ -15,7 +15,7 @@ from experiments.image_splits import CIFAR10
 from experiments.image_tables import installed, probabilities, recipe_told, seeds_told
 from experiments.image_tasks import CONSTANT, RADII, RADIUS, ImageTask
 from experiments.networks import RECIPE, SEEDS
-from experiments.study import COLOURS, Experiment, Measured, Results, markdown, summary, whole_page
+from experiments.study import COLOURS, OLDER, Experiment, Measured, Results, markdown, summary, whole_page
 from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
 
@@ -152,6 +152,7 @@ EXPERIMENT = Experiment(
     title="The elicited class weights under CIFAR-10's noise (ablation, panel a)",
     methods={called(radius): partial(measure, radius=radius) for radius in RADII},
     page=make_page,
+    remark=OLDER,
     figure=draw,
     seeds=SEEDS[CIFAR10],
     config={"recipe": RECIPE},

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "OLDER",
     "OUT",
     "Experiment",
     "Measured",
@@ -58,6 +59,11 @@ MARKERS = "osD^vP*X"
 WIDTH = 120
 SHOWN = 6  # names of methods with missing runs
 TEST = "test"
+OLDER = (
+    "**Made before the last change of the rules.** The guard that keeps the base, and the order of the classes in "
+    "plug-in search, have changed since (see the changelog). These results need trained networks and were not made "
+    "again."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +87,7 @@ class Experiment:
     table, for those of them that it has. ``page`` makes the page, ``figure`` draws one or, given several functions,
     several panels side by side, each of ``panel_size`` inches. A stored result counts only while it was made with the
     same ``config``. ``packages`` are those beside postshift's own whose versions matter. A quick look runs
-    ``quick_methods``, by default all.
+    ``quick_methods``, by default all. ``remark`` is a sentence that the page ends with.
     """
 
     name: str
@@ -95,6 +101,7 @@ class Experiment:
     config: Mapping[str, Any] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     quick_methods: Sequence[str] | None = None
+    remark: str = ""
 
     def wanted(self, *, seeds: int, quick: bool) -> list[tuple[str, int]]:
         """Return the (method, seed) to be run, seed by seed."""
@@ -302,6 +309,8 @@ def whole_page(results: Results, body: str, *, lead: str = "") -> str:
         names = list(dict.fromkeys(method for method, _ in results.missing))
         listed = "; ".join([*names[:SHOWN], *([f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else [])])
         parts.append(f"**Incomplete.** {len(results.missing)} of {n_wanted} runs are not stored yet, of: {listed}.")
+    if experiment.remark:
+        parts.append(experiment.remark)
     parts.append(f"To repeat it: `python -m experiments {name}`, made with {results.made_with}. The results: {files}.")
     picture = f"![{experiment.title}]({name}.png)" if experiment.panels else ""
     return "\n\n".join(map(_wrapped, opened(parts, picture=picture, lead=lead))) + "\n"
