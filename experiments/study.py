@@ -87,7 +87,7 @@ class Experiment:
     table, for those of them that it has. ``page`` makes the page, ``figure`` draws one or, given several functions,
     several panels side by side, each of ``panel_size`` inches. A stored result counts only while it was made with the
     same ``config``. ``packages`` are those beside postshift's own whose versions matter. A quick look runs
-    ``quick_methods``, by default all. ``remark`` is a sentence that the page ends with.
+    ``quick_methods``, by default all. ``remark`` stands on the page after its tables.
     """
 
     name: str
