@@ -30,7 +30,7 @@ import psutil
 from benchmarks.dask_page import NAME, OUT, Figures, store
 from benchmarks.memory import PeakMemory, anonymous_bytes
 from experiments.output import versions
-from postshift import GMean, PlugIn, Sample, fw_eg
+from postshift import GMean, PlugIn, Rows, fw_eg
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import ArraySource, BlockEngine, DaskEngine
 from postshift.engines.dask_parts import Piece
@@ -73,7 +73,7 @@ def mapped_file(place: str, folder: str, first: int, stop: int) -> Read:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class MeasuredRows:
     """The rows of a measurement as a source of partitions, generated or in a folder."""
 
     n_rows: int
@@ -102,7 +102,7 @@ class Rows:
             found.append(piece)
         return found
 
-    def written(self, folder: Path) -> Rows:
+    def written(self, folder: Path) -> MeasuredRows:
         """Write the rows to files, a partition at a time."""
         shapes = {"eta": (np.float32, (N_CLASSES,)), "phi": (np.float32, (N_BASES,)), "labels": (np.intp, ())}
         files = {
@@ -122,9 +122,9 @@ def rules(count: int) -> list[PlugIn]:
     return [PlugIn(weighting=DIAGONAL, alpha=alpha, n_classes=N_CLASSES) for alpha in weights]
 
 
-def validation() -> Sample:
+def validation() -> Rows:
     """Return validation rows, none of the training rows."""
-    return Sample.of(**rows_of(5000, 10**6))
+    return Rows.of(**rows_of(5000, 10**6))
 
 
 def passes(engine: Any, count: int) -> list[float]:
@@ -143,7 +143,7 @@ def prepared(engine: Any) -> None:
         engine.classifier_sums(rule, confusions=False)
 
 
-def of_dask(rows: Rows, *, n_workers: int, count: int) -> Figures:
+def of_dask(rows: MeasuredRows, *, n_workers: int, count: int) -> Figures:
     """Measure the Dask engine on a local cluster."""
     from distributed import get_task_stream
 
@@ -202,7 +202,7 @@ def busiest_of(tasks: Sequence[dict[str, Any]], *, n_partitions: int) -> float:
     return float(np.median(busiest))
 
 
-def of_blocks(rows: Rows, folder: Path, *, count: int) -> Figures:
+def of_blocks(rows: MeasuredRows, folder: Path, *, count: int) -> Figures:
     """Measure the engine of one process that reads the mapped files in every pass."""
     with PeakMemory() as memory:
         start = time.perf_counter()
@@ -270,7 +270,7 @@ def _own_seconds() -> float:
     return float(sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True))))
 
 
-def measured(rows: Rows, workers: Sequence[int], count: int) -> list[Figures]:
+def measured(rows: MeasuredRows, workers: Sequence[int], count: int) -> list[Figures]:
     """Return the figures of one size."""
     if rows.n_rows > MOST_FILE_ROWS:
         return [_said(of_dask(rows, n_workers=n_workers, count=count)) for n_workers in workers]
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(arguments)
     for n_rows, kind in product(given.rows, given.passes):
-        rows = Rows(n_rows=int(n_rows), partition_rows=int(given.partition_rows), passes=kind)
+        rows = MeasuredRows(n_rows=int(n_rows), partition_rows=int(given.partition_rows), passes=kind)
         found = measured(rows, given.workers, given.iterations)
         if given.store:
             store(found, given.out)

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from postshift import Sample
+from postshift import Rows
 
 Basis = Literal["hard", "soft"]
 
 
-def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation: float = 2.0, seed: int = 0) -> Sample:
+def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation: float = 2.0, seed: int = 0) -> Rows:
     """Return n rows of m classes; the rarest class has a fifth of the rows of the commonest.
 
     Row x of class y is standard normal in m dimensions, its mean moved by ``separation`` along axis y; eta is the exact
@@ -28,7 +28,7 @@ def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation:
     eta -= eta.max(axis=1, keepdims=True)
     np.exp(eta, out=eta)
     eta /= eta.sum(axis=1, keepdims=True)
-    return Sample(eta=eta, phi=_functions(rng, n, n_bases, basis), labels=labels.astype(np.intp))
+    return Rows(eta=eta, phi=_functions(rng, n, n_bases, basis), labels=labels.astype(np.intp))
 
 
 def _functions(rng: np.random.Generator, n: int, n_bases: int, basis: Basis) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.data import Basis, draw
 from benchmarks.opponents import ProbeLoop, plain_read
 from benchmarks.timing import Outcome, Side, SkippedError, check_close, clocked, interleaved
-from postshift import FrankWolfe, GMean, MemoryEngine, PlugIn, Sample, Settings
+from postshift import FrankWolfe, GMean, MemoryEngine, PlugIn, Rows, Settings
 from postshift.core.elicitation import probe_matrix
 from postshift.core.weighting import DIAGONAL
 
@@ -26,7 +26,7 @@ Kernels = Literal["numpy", "numba"]
 class EngineLoop:
     """The same iteration as that of the probe loop, by sums that are linear in the classifier."""
 
-    def __init__(self, rows: Sample, start: PlugIn, *, kernels: Kernels) -> None:
+    def __init__(self, rows: Rows, start: PlugIn, *, kernels: Kernels) -> None:
         self._engine = MemoryEngine(rows, kernels=kernels)
         self._labels = self._engine.label_sums()
         self._start = self._engine.classifier_sums(start, confusions=False)
@@ -121,7 +121,7 @@ def many_classes(*, n: int, m: int, n_iter: int = N_ITER, repeats: int = 3) -> O
     return Outcome(ours=least["ours"], theirs=least["theirs"], note=note)
 
 
-def prepared_runs(rows: Sample, *, repeats: int, settings: Settings | None = None) -> Side:
+def prepared_runs(rows: Rows, *, repeats: int, settings: Settings | None = None) -> Side:
     """Return a function that makes one run on prepared rows; it can be called ``repeats`` times."""
     engine, chosen = MemoryEngine(rows), settings or Settings()
     _run(rows, engine, chosen).result()  # compiles, sorts
@@ -129,7 +129,7 @@ def prepared_runs(rows: Sample, *, repeats: int, settings: Settings | None = Non
     return lambda: next(runs).result()
 
 
-def random_rule(rows: Sample, seed: int) -> PlugIn:
+def random_rule(rows: Rows, seed: int) -> PlugIn:
     """Return a plug-in classifier with weights between 1/2 and 2."""
     alpha = np.random.default_rng([seed, 1]).uniform(0.5, 2, size=(rows.n_bases, rows.n_classes))
     return PlugIn(weighting=DIAGONAL, alpha=alpha, n_classes=rows.n_classes)
@@ -147,12 +147,12 @@ def in_turn(function: Callable[[PlugIn], Any], rules: Sequence[PlugIn]) -> Side:
     return lambda: function(next(turns))
 
 
-def _run(rows: Sample, engine: MemoryEngine, settings: Settings) -> FrankWolfe:
+def _run(rows: Rows, engine: MemoryEngine, settings: Settings) -> FrankWolfe:
     """Return a run whose training and validation rows are the same."""
     return FrankWolfe(engine, rows, kind="confusion", metric=GMean(), settings=settings, held=engine)
 
 
-def _probe_loop(rows: Sample, h: np.ndarray, *, tight: bool) -> Callable[[PlugIn], np.ndarray]:
+def _probe_loop(rows: Rows, h: np.ndarray, *, tight: bool) -> Callable[[PlugIn], np.ndarray]:
     """Return an iteration of the probe loop."""
     loop = ProbeLoop(rows, radius=RADIUS, tight=tight)
     return lambda rule: loop.equations(loop.moved(h, rule.alpha, STEP))

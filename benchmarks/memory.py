@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from postshift import GMean, Sample, fw_eg
+from postshift import GMean, Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 
 N_CLASSES = 100
@@ -113,7 +113,7 @@ def write(folder: Path, n_rows: int, kind: str) -> None:
 def measure(folder: Path, *, n_rows: int, memory_limit: str, kind: str, kernels: Any) -> dict[str, Any]:
     """Return the figures of one fit."""
     eta, labels = some_rows(np.random.default_rng(1), 2000)
-    val = Sample.of(eta, labels=labels)
+    val = Rows.of(eta, labels=labels)
     settings = {"memory_limit": memory_limit, "kernels": kernels}
     few = BlockEngine(written(folder / "few", FEW_ROWS, kind), block_rows=500, **settings)
     fw_eg(few, val, GMean(), max_iter=2)

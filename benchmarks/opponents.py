@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from benchmarks.timing import SkippedError, clocked
-from postshift import Mixture, Sample
+from postshift import Mixture, Rows
 
 N_THRESHOLDS = 100
 
@@ -25,7 +25,7 @@ class ProbeLoop:
     of L matrix products of tables (n, m); ``tight`` takes all of them by one product, which is less work.
     """
 
-    def __init__(self, rows: Sample, *, radius: float, tight: bool = False) -> None:
+    def __init__(self, rows: Rows, *, radius: float, tight: bool = False) -> None:
         self.eta, self.phi, self.radius, self.tight = rows.eta, rows.phi, radius, tight
         self.true = np.eye(rows.n_classes)[rows.labels]
 

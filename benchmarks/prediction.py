@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.data import draw
 from benchmarks.opponents import ProbeLoop
 from benchmarks.timing import FailedError, Outcome, check_close, interleaved
-from postshift import GMean, Mixture, Sample, fw_eg
+from postshift import GMean, Mixture, Rows, fw_eg
 from postshift.core.reduction import reduced
 from postshift.engines.prediction import mixture_table
 
@@ -36,7 +36,7 @@ def by_mixture(*, n: int, n_val: int, smaller: bool, m: int = 10, n_bases: int =
     return Outcome(ours=least["ours"], theirs=least["theirs"], note=f"{len(ours.members)} members")
 
 
-def _hits(mixture: Mixture, rows: Sample) -> np.ndarray:
+def _hits(mixture: Mixture, rows: Rows) -> np.ndarray:
     """Return the expected number of hits of each class."""
     table = mixture.distribution(rows.eta, rows.phi)
     own = table[np.arange(len(table)), rows.labels]

@@ -14,15 +14,15 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import FrankWolfe, MemoryEngine, Sample, Settings
+from postshift import FrankWolfe, MemoryEngine, Rows, Settings
 
 
 def main() -> None:
-    """Ask until there is no question left, in two sittings."""
+    """Ask until there is no query left, in two sittings."""
     X, y = load_breast_cancer(return_X_y=True)
     X_train, X_val, y_train, truth = train_test_split(X[:, 4:9], y, test_size=300, stratify=y, random_state=0)
     model = GaussianNB().fit(X_train, y_train)
-    train, val = Sample.of(model.predict_proba(X_train), labels=y_train), Sample.of(model.predict_proba(X_val))
+    train, val = Rows.of(model.predict_proba(X_train), labels=y_train), Rows.of(model.predict_proba(X_val))
 
     def person(labels: np.ndarray) -> float:
         """Return the mean of both recalls, in whole per cents."""
@@ -32,17 +32,17 @@ def main() -> None:
         file = Path(folder) / "run.npz"
         settings = Settings(max_iter=3, radius=0.4)
         run = FrankWolfe(MemoryEngine(train), val, kind="hard", settings=settings)
-        print(f"at most {run.max_questions} questions")
+        print(f"at most {run.max_queries} queries")
         answered = []
-        while questions := run.ask():
-            question = questions[0]
-            run.tell(question.key, person(question.predictions))
+        while queries := run.ask():
+            query = queries[0]
+            run.tell(query.key, person(query.predictions))
             run.save(file)
-            answered.append(question.key)
+            answered.append(query.key)
             if len(answered) == 4:  # the evening; in the morning another process goes on
                 run = FrankWolfe.load(file, MemoryEngine(train), val, kind="hard")
         result = run.result()
-    print(f"{len(answered)} questions answered, {len(set(answered))} of them different")
+    print(f"{len(answered)} queries answered, {len(set(answered))} of them different")
     print(
         f"the model as it is {person(model.predict(X_val)):.2f}, the rule {person(result.mixture.predict(val.eta)):.2f}"
     )

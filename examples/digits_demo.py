@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from postshift import Accuracy, FitResult, Sample, fw_eg, pi_ew
-from postshift.rules import Choice, Problem, Table, menu, without_questions
+from postshift import Accuracy, FitResult, Rows, fw_eg, pi_ew
+from postshift.rules import Choice, Problem, Table, menu, without_queries
 
 FLIPS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 FLIP_SHARE = 0.6
@@ -24,7 +24,7 @@ def spoil(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.array([FLIPS.get(y, y) if w else y for y, w in zip(labels, wrong, strict=True)])
 
 
-def load(seed: int) -> tuple[Sample, Sample, Sample]:
+def load(seed: int) -> tuple[Rows, Rows, Rows]:
     """Return training rows with noisy labels, 300 clean rows and test rows, with the model's probabilities."""
     X, y = load_digits(return_X_y=True)
     X = X / 16  # pixels in [0, 1]
@@ -33,7 +33,7 @@ def load(seed: int) -> tuple[Sample, Sample, Sample]:
     y_noisy = spoil(y_train, np.random.default_rng(seed))
     model = LogisticRegression(max_iter=2000).fit(X_train, y_noisy)
     parts = ((X_train, y_noisy), (X_val, y_val), (X_test, y_test))
-    train, val, test = (Sample.of(model.predict_proba(features), labels=labels) for features, labels in parts)
+    train, val, test = (Rows.of(model.predict_proba(features), labels=labels) for features, labels in parts)
     return train, val, test
 
 
@@ -55,7 +55,7 @@ def in_words(fit: FitResult) -> list[str]:
     return sentences
 
 
-def show_paper(train: Sample, val: Sample, test: Sample) -> None:
+def show_paper(train: Rows, val: Rows, test: Rows) -> None:
     """Fit the paper's method, score it on the test rows and say what was elicited."""
     metric = Accuracy()
     fits = {
@@ -64,11 +64,11 @@ def show_paper(train: Sample, val: Sample, test: Sample) -> None:
         "PI-EW, weights on the full matrix": pi_ew(train, val, metric, weighting="full"),
         "FW-EG, weights on the full matrix": fw_eg(train, val, metric, weighting="full"),
     }
-    print(f"{'the paper':36s}{'accuracy':>10s}{'questions':>12s}")
+    print(f"{'the paper':36s}{'accuracy':>10s}{'queries':>12s}")
     print(f"{'argmax eta (the model as it is)':36s}{np.mean(np.argmax(test.eta, axis=1) == test.labels):10.3f}{0:12d}")
     for name, fit in fits.items():
         found = np.mean(fit.mixture.predict(test.eta) == test.labels)
-        print(f"{name:36s}{found:10.3f}{fit.n_questions:12d}")
+        print(f"{name:36s}{found:10.3f}{fit.n_queries:12d}")
     weights = fits["PI-EW, weights on the diagonal"].mixture.members[0].alpha[0]
     print("\nElicited class weights on the diagonal, 1 = leave as it is:")
     print("  " + "  ".join(f"{digit}: {weight / np.median(weights):.2f}" for digit, weight in enumerate(weights)))
@@ -77,14 +77,14 @@ def show_paper(train: Sample, val: Sample, test: Sample) -> None:
         print(f"  {sentence}")
 
 
-def show_menu(train: Sample, val: Sample, test: Sample) -> None:
+def show_menu(train: Rows, val: Rows, test: Rows) -> None:
     """Cross-validate the menu on the clean rows, and show what came of it and why."""
     tables = [Table.of(part.eta, labels=part.labels) for part in (train, val, test)]
     problem = Problem.labelled(tables[0], tables[1], Accuracy())
-    chosen = without_questions(Choice().fit(problem))
+    chosen = without_queries(Choice().fit(problem))
     print(f"\n{'the menu':36s}{'accuracy':>10s}{'out of fold':>14s}{'weight':>10s}")
     for rule, entry in zip(menu(problem), chosen.record.entries, strict=True):
-        found = np.mean(without_questions(rule.fit(problem)).labels(tables[2]) == test.labels)
+        found = np.mean(without_queries(rule.fit(problem)).labels(tables[2]) == test.labels)
         print(f"{rule.name:36s}{found:10.3f}{entry.score:14.3f}{entry.weight:10.3f}")
     found = np.mean(chosen.rule.labels(tables[2]) == test.labels)
     print(f"{'their weighted average (the default)':36s}{found:10.3f}{chosen.record.score:14.3f}")

@@ -1,7 +1,7 @@
-"""Only an oracle: somebody has the labels and a metric of their own, and answers at most 150 questions with a number.
+"""Only an oracle: somebody has the labels and a metric of their own, and answers at most 150 queries with a number.
 
-The questions are predictions of the validation rows. Here the oracle is a function with a secret; it may as well be a
-service or an experiment. The number of questions is bounded before the first is put.
+The queries are predictions of the validation rows. Here the oracle is a function with a secret; it may as well be a
+service or an experiment. The number of queries is bounded before the first is put.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
     oracle = from_predictions(lambda labels: balanced_accuracy_score(secret, labels), name="their metric")
     shifter = PostShifter(oracle, classes=model.classes_, budget=BUDGET).fit(eta_val)
-    print(f"{shifter.n_queries_} questions of {BUDGET}: {shifter.diagnostics_.choice.reason}")
+    print(f"{shifter.n_queries_} queries of {BUDGET}: {shifter.diagnostics_.choice.reason}")
     print(f"the metric of the model as it is   {balanced_accuracy_score(y_test, model.predict(X_test)):.3f}")
     print(f"the metric of the shifted model    {balanced_accuracy_score(y_test, shifter.predict(eta_test)):.3f}")
 

@@ -1,7 +1,7 @@
 """A metric of one's own that reads a column: what a decision earns depends on the size of the order.
 
 A function of ``y_true``, ``y_pred`` and one value a row is a metric; the values go to ``fit`` under the name of the
-argument. It is asked for its value, so the fit counts its questions.
+argument. It is asked for its value, so the fit counts its queries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     eta_val, eta_test = model.predict_proba(X[val]), model.predict_proba(X[test])
     metric = from_labels(profit, scale=10.0)
     shifter = PostShifter(metric, budget=120).fit(eta_val, y[val], amount=amount[val])
-    print(f"{shifter.n_queries_} questions: {shifter.diagnostics_.choice.reason}")
+    print(f"{shifter.n_queries_} queries: {shifter.diagnostics_.choice.reason}")
     for name, labels in (("as it is", eta_test.argmax(axis=1)), ("shifted", shifter.predict(eta_test))):
         print(f"profit of an order, the model {name:10s}{profit(y[test], labels, amount=amount[test]):.3f}")
 

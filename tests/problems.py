@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from postshift import Sample
+from postshift import Rows
 from postshift.core.looking import Standing
-from tests.paper.transcription import Rows
+from tests.paper.transcription import Rows as PlainRows
 
 BASES = ("hard", "overlapping", "soft")
 
 
 @dataclass(frozen=True)
 class Problem:
-    train: Sample
-    val: Sample
+    train: Rows
+    val: Rows
     radius: float
 
     @property
@@ -57,12 +57,12 @@ def standing_on(table) -> Standing:
     return Standing(iteration=0, last=False, newest=Tabulated(), on_val=lambda _: table)
 
 
-def rows_of(sample: Sample) -> Rows:
+def rows_of(sample: Rows) -> PlainRows:
     """The same sample for the transcription."""
-    return Rows(sample.eta, sample.phi, sample.labels, sample.row_weights)
+    return PlainRows(sample.eta, sample.phi, sample.labels, sample.row_weights)
 
 
-def _sample(rng, n, n_classes, *, n_bases, basis, weighted, noise) -> Sample:
+def _sample(rng, n, n_classes, *, n_bases, basis, weighted, noise) -> Rows:
     eta = rng.dirichlet(np.ones(n_classes), size=n)
     labels = np.array([rng.choice(n_classes, p=row) for row in eta])
     labels[: 2 * n_classes] = np.arange(2 * n_classes) % n_classes  # every class occurs
@@ -70,7 +70,7 @@ def _sample(rng, n, n_classes, *, n_bases, basis, weighted, noise) -> Sample:
     flipped[: 2 * n_classes] = False
     labels[flipped] = rng.integers(n_classes, size=int(flipped.sum()))
     weights = rng.integers(1, 4, size=n).astype(float) if weighted else None
-    return Sample.of(eta, phi=_basis(rng, n, n_bases, basis), labels=labels, weights=weights)
+    return Rows.of(eta, phi=_basis(rng, n, n_bases, basis), labels=labels, weights=weights)
 
 
 def _basis(rng, n, n_bases, basis):

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from postshift.core.frank_wolfe import FrankWolfe
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
-from postshift.core.questions import Question, converse
+from postshift.core.queries import Query, converse
 from postshift.core.records import FitResult, Settings
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.engines import MemoryEngine
 from postshift.metrics import (
     Accuracy,
-    ConfusionDriver,
+    ConfusionOracle,
     ExpectedReward,
     GMean,
-    HardDriver,
+    HardOracle,
     MacroF1,
-    SoftDriver,
+    SoftOracle,
 )
 from postshift.rules import fw_eg, pi_ew
 
@@ -33,22 +33,22 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 __all__ = [
     "Accuracy",
-    "ConfusionDriver",
+    "ConfusionOracle",
     "ExpectedReward",
     "FitResult",
     "FrankWolfe",
     "GMean",
-    "HardDriver",
+    "HardOracle",
     "MacroF1",
     "MemoryEngine",
     "Mixture",
     "PlugIn",
     "PostShiftClassifier",
     "PostShifter",
-    "Question",
-    "Sample",
+    "Query",
+    "Rows",
     "Settings",
-    "SoftDriver",
+    "SoftOracle",
     "converse",
     "fw_eg",
     "pi_ew",

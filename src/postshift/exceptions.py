@@ -13,10 +13,10 @@
     │   └── SettingError                   a parameter outside its range
     ├── SingularProbesError (ArithmeticError)   no probe changed what the weights weigh
     ├── AnswerError (ValueError)         an answer that is no finite number, or of the wrong shape
-    ├── UnknownQuestionError (KeyError)  an answer to a question that is not open
-    ├── NotFinishedError (RuntimeError)  the result of a run that still has questions
+    ├── UnknownQueryError (KeyError)  an answer to a query that is not open
+    ├── NotFinishedError (RuntimeError)  the result of a run that still has queries
     ├── BudgetError (ValueError)         the budget does not pay for one iteration
-    ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the question
+    ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the query
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read here
     │   └── UntrustedError                 a file that holds types or functions that its reader did not trust
     ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in the format asked for
@@ -76,11 +76,11 @@ class SingularProbesError(PostshiftError, ArithmeticError):
 
 
 class AnswerError(PostshiftError, ValueError):
-    """An answer that cannot be used; the run stays as it was and the question stays open."""
+    """An answer that cannot be used; the run stays as it was and the query stays open."""
 
 
-class UnknownQuestionError(PostshiftError, KeyError):
-    """An answer to a question that is not open."""
+class UnknownQueryError(PostshiftError, KeyError):
+    """An answer to a query that is not open."""
 
     def __str__(self) -> str:
         """Show the message as written: ``KeyError`` would show its repr."""
@@ -88,7 +88,7 @@ class UnknownQuestionError(PostshiftError, KeyError):
 
 
 class NotFinishedError(PostshiftError, RuntimeError):
-    """The result was asked of a run that still has open questions."""
+    """The result was asked of a run that still has open queries."""
 
 
 class BudgetError(PostshiftError, ValueError):

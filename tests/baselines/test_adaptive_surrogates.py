@@ -191,7 +191,7 @@ def test_it_beats_plain_logistic_regression_on_rare_classes(n_classes, loss):
     assert model.coef_.shape == (1 if n_classes == 2 else 3, 8)
 
 
-def test_questions_are_counted():
+def test_queries_are_counted():
     data, calls = noisy(), []
     metric = from_predictions(lambda shown: calls.append(1) or g_mean(data.y_val, shown))
     model = fitted(short(metric=metric), data)

@@ -84,7 +84,7 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize("max_queries", [20, 37, 100])
-def test_questions_are_counted_and_never_too_many(max_queries):
+def test_queries_are_counted_and_never_too_many(max_queries):
     data, calls = noisy(3), []
     metric = from_predictions(lambda shown: calls.append(1) or g_mean(data.y_val, shown))
     model = fitted(search(metric, max_queries=max_queries), data)

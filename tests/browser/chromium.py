@@ -21,8 +21,8 @@ def chromium():
     """Start the browser."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+    with sync_playwright() as oracle:
+        running = oracle.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         yield running
         running.close()
 

@@ -177,7 +177,7 @@ def test_metrics_of_ones_own(files, tmp_path):
         "--out", "worst", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert 0 < done.json["questions"] <= 30
+    assert 0 < done.json["queries"] <= 30
     named = ("--metric", "my_metrics.py:worst")  # the copy alone does not find what it imports
     scored = inside("evaluate", "worst", files / "test.csv", *named, "--json", cwd=tmp_path)
     right = before == test["y"]

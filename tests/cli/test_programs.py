@@ -89,7 +89,7 @@ def test_stopped_runs_go_on_where_they_were(folder):
     assert whole.code == 0, whole.err
     result = whole.json
     n_whole = asked(folder)
-    assert 3 < result["questions"] == result["program_runs"] == n_whole <= 40
+    assert 3 < result["queries"] == result["program_runs"] == n_whole <= 40
     assert result["after"] >= result["before"]
     truth = pd.read_csv(folder / "val.csv")["y"]
     labels = pd.read_csv(folder / "whole" / "validation.csv")
@@ -97,7 +97,7 @@ def test_stopped_runs_go_on_where_they_were(folder):
     assert "label" not in labels.columns
     rule = (folder / "whole" / "rule.skops").read_bytes()
 
-    # Ctrl-C at the third question, and SIGKILL at the sixth, with half a line written.
+    # Ctrl-C at the third query, and SIGKILL at the sixth, with half a line written.
     (folder / "asked").unlink()
     waiting = how("run", wait=[2])
     process = begin(folder, *waiting)
@@ -217,6 +217,6 @@ def test_force_with_a_program_that_fails_keeps_the_old_run_and_its_answers(folde
     n_asked = asked(folder)
     done = fit_inside(*how("run"), "--force", "--resume", "--json", cwd=folder)
     assert done.code == 0, done.err
-    assert asked(folder) - n_asked == done.json["program_runs"] == done.json["questions"] - 2
+    assert asked(folder) - n_asked == done.json["program_runs"] == done.json["queries"] - 2
     assert (folder / "run" / "rule.skops").read_bytes() != old
     assert not [path for path in folder.iterdir() if path.name.startswith(".run")]

@@ -293,7 +293,7 @@ def test_links_in_a_run_are_not_followed(name, made, files, tmp_path):
 
 @pytest.fixture
 def asking(files, tmp_path):
-    """The options of a fit by a program that fails at its third question, run in its folder; and its folder."""
+    """The options of a fit by a program that fails at its third query, run in its folder; and its folder."""
     shutil.copy(files / "val.csv", tmp_path / "val.csv")
     failing = "if (here / 'asked').stat().st_size == 3:\n    sys.exit('away')\nif False:"
     script(tmp_path / "score.py", SCORE.replace("if len(sys.argv) > 2:", failing))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postshift import Mixture, PlugIn, Sample
+from postshift import Mixture, PlugIn, Rows
 from postshift.core.influence import SoftInversePrior
 from postshift.core.moments import (
     confusion_sums,
@@ -92,7 +92,7 @@ def two_class_problems(draw):
     rng = np.random.default_rng(seed)
     share = draw(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.25, 1e-310, 1 / 3]), min_size=1, max_size=6))
     one = rng.choice(share, size=n)
-    sample = Sample.of(
+    sample = Rows.of(
         np.column_stack([1 - one, one]),
         phi=np.eye(n_bases)[rng.integers(n_bases, size=n)],
         labels=rng.integers(2, size=n),
@@ -223,9 +223,7 @@ class EngineContract:
     def test_ties_go_to_the_first_class(self, n_classes):
         rng = np.random.default_rng(n_classes)
         counts = rng.multinomial(4, np.full(n_classes, 1 / n_classes), size=200)
-        sample = Sample.of(
-            counts / 4, phi=np.eye(3)[rng.integers(3, size=200)], labels=rng.integers(n_classes, size=200)
-        )
+        sample = Rows.of(counts / 4, phi=np.eye(3)[rng.integers(3, size=200)], labels=rng.integers(n_classes, size=200))
         for name in ("diagonal", "columns"):
             n_terms = weighting_named(name).n_terms(n_classes)
             rule = PlugIn(weighting=name, alpha=rng.integers(1, 3, size=(3, n_terms)), n_classes=n_classes)
@@ -280,7 +278,7 @@ class EngineContract:
     @for_every_engine
     @given(problem=problems(), n_blocks=st.sampled_from([1, 3, 7]), seed=st.integers(0, 99))
     def test_sums_of_influence_regression(self, problem, n_blocks, seed):
-        sample = Sample.of(problem.train.eta, phi=problem.train.phi, weights=problem.train.weights)
+        sample = Rows.of(problem.train.eta, phi=problem.train.phi, weights=problem.train.weights)
         engine = self.make(sample, n_blocks)
         features = np.einsum("nl,ni->nli", sample.phi, sample.eta).reshape(sample.n_samples, -1)
         weights = sample.row_weights[:, None]
@@ -295,5 +293,5 @@ class EngineContract:
             np.testing.assert_allclose(sums.single, expected.single, **CLOSE)
 
     def test_a_class_that_never_occurs(self):
-        sample = Sample.of(np.full((4, 3), 1 / 3), labels=[0, 0, 1, 1])
+        sample = Rows.of(np.full((4, 3), 1 / 3), labels=[0, 0, 1, 1])
         assert self.make(sample, 2).label_sums().single[0, 2] == 0

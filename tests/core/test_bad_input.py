@@ -7,16 +7,16 @@ import pytest
 
 from postshift import (
     Accuracy,
-    ConfusionDriver,
+    ConfusionOracle,
     ExpectedReward,
     FrankWolfe,
     GMean,
-    HardDriver,
+    HardOracle,
     MemoryEngine,
     PlugIn,
-    Sample,
+    Rows,
     Settings,
-    SoftDriver,
+    SoftOracle,
     fw_eg,
     pi_ew,
 )
@@ -65,7 +65,7 @@ def changed(table, place, value):
 )
 def test_eta(eta, error, message):
     with pytest.raises(error, match=message) as caught:
-        Sample.of(eta)
+        Rows.of(eta)
     assert isinstance(caught.value, PostshiftError)
     assert isinstance(caught.value, ValueError)
 
@@ -83,7 +83,7 @@ def test_eta(eta, error, message):
 )
 def test_phi(phi, error, message):
     with pytest.raises(error, match=message):
-        Sample.of(ETA, phi=phi)
+        Rows.of(ETA, phi=phi)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_phi(phi, error, message):
 )
 def test_labels(labels, error, message):
     with pytest.raises(error, match=message):
-        Sample.of(ETA, labels=labels)
+        Rows.of(ETA, labels=labels)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_labels(labels, error, message):
 )
 def test_weights(weights, error):
     with pytest.raises(error, match="weights"):
-        Sample.of(ETA, weights=weights)
+        Rows.of(ETA, weights=weights)
 
 
 def test_one_row():
-    one = Sample.of(ETA[:1], labels=[0])
-    many = Sample.of(ETA, labels=[0, 1, 1, 0])
+    one = Rows.of(ETA[:1], labels=[0])
+    many = Rows.of(ETA, labels=[0, 1, 1, 0])
     with pytest.raises(ShapeError, match="validation sample must have at least 2 rows"):
         fw_eg(many, one, Accuracy())
     with pytest.raises(ShapeError, match="training sample must have at least 2 rows"):
@@ -152,8 +152,8 @@ def test_a_class_without_training_rows():
     assert np.isfinite(fit.mixture.members[0].alpha).all()
 
 
-@pytest.mark.parametrize("driver", [SoftDriver, HardDriver])
-def test_a_metric_that_raises_names_the_question_and_keeps_the_run(driver):
+@pytest.mark.parametrize("oracle", [SoftOracle, HardOracle])
+def test_a_metric_that_raises_names_the_query_and_keeps_the_run(oracle):
     problem = make_problem(seed=0)
     calls = []
 
@@ -163,14 +163,14 @@ def test_a_metric_that_raises_names_the_question_and_keeps_the_run(driver):
             raise ZeroDivisionError("no profit today")
         return float(np.asarray(predictions, dtype=float).mean()) + len(calls) / 100
 
-    run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind=driver.kind, settings=Settings(max_iter=1))
+    run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind=oracle.kind, settings=Settings(max_iter=1))
     asked = run.ask()
-    for question in asked[:2]:
-        run.tell(question.key, driver(flaky).answer(question))
-    with pytest.raises(MetricError, match=r"ZeroDivisionError at question '0:0\.1'.*no profit today"):
-        driver(flaky).answer(asked[2])
-    assert run.n_questions == 2
-    assert [question.key for question in run.ask()] == [question.key for question in asked[2:]]
+    for query in asked[:2]:
+        run.tell(query.key, oracle(flaky).answer(query))
+    with pytest.raises(MetricError, match=r"ZeroDivisionError at query '0:0\.1'.*no profit today"):
+        oracle(flaky).answer(asked[2])
+    assert run.n_queries == 2
+    assert [query.key for query in run.ask()] == [query.key for query in asked[2:]]
 
 
 def test_a_psi_that_raises_or_is_not_finite():
@@ -206,16 +206,16 @@ def test_a_gradient_that_is_not_there():
 
 def test_labels_that_the_metric_needs():
     problem = make_problem(seed=0)
-    bare = Sample.of(problem.val.eta, phi=problem.val.phi)
-    with pytest.raises(LabelError, match=r"needs validation labels.*or give a driver"):
+    bare = Rows.of(problem.val.eta, phi=problem.val.phi)
+    with pytest.raises(LabelError, match=r"needs validation labels.*or give an oracle"):
         fw_eg(problem.train, bare, GMean())
 
 
-def test_halves_need_a_driver_that_takes_subsets():
+def test_halves_need_a_oracle_that_takes_subsets():
     problem = make_problem(seed=0)
     halves = (np.arange(30), np.arange(30, 60))
     with pytest.raises(MetricError, match="cannot be split"):
-        fw_eg(problem.train, problem.val, SoftDriver(np.mean), halves=halves)
+        fw_eg(problem.train, problem.val, SoftOracle(np.mean), halves=halves)
 
 
 @pytest.mark.parametrize(
@@ -267,26 +267,26 @@ def test_a_group_that_lacks_a_class():
 
 def test_a_budget_too_small_for_one_iteration():
     problem = make_problem(seed=0)
-    with pytest.raises(BudgetError, match=r"budget of 5 questions.*asks up to 8"):
-        fw_eg(problem.train, problem.val, SoftDriver(np.mean), budget=5)
+    with pytest.raises(BudgetError, match=r"budget of 5 queries.*asks up to 8"):
+        fw_eg(problem.train, problem.val, SoftOracle(np.mean), budget=5)
 
 
-def test_kind_of_question():
+def test_kind_of_query():
     problem = make_problem(seed=0)
     engine = MemoryEngine(problem.train)
     with pytest.raises(SettingError, match="kind must be"):
         FrankWolfe(engine, problem.val, kind="firm")
     with pytest.raises(MetricError, match="need metric"):
         FrankWolfe(engine, problem.val, kind="confusion")
-    with pytest.raises(SettingError, match="linearise='gradient' needs questions of kind 'confusion'"):
+    with pytest.raises(SettingError, match="linearise='gradient' needs queries of kind 'confusion'"):
         FrankWolfe(engine, problem.val, kind="soft", settings=Settings(linearise="gradient"))
 
 
-def test_a_driver_of_another_kind():
+def test_a_oracle_of_another_kind():
     problem = make_problem(seed=0)
     run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind="soft")
     with pytest.raises(MetricError, match="serves kind 'confusion' only"):
-        ConfusionDriver(problem.val.labels, n_classes=3).answer(run.ask()[0])
+        ConfusionOracle(problem.val.labels, n_classes=3).answer(run.ask()[0])
 
 
 def test_probes_that_change_nothing():
@@ -295,8 +295,8 @@ def test_probes_that_change_nothing():
 
 
 def test_training_labels_of_one_class():
-    rows = Sample.of(ETA, labels=[1, 1, 1, 1])
-    val = Sample.of(ETA, labels=[0, 1, 0, 1])
+    rows = Rows.of(ETA, labels=[1, 1, 1, 1])
+    val = Rows.of(ETA, labels=[0, 1, 0, 1])
     with pytest.raises(LabelError, match="all training rows have the same class"):
         fw_eg(rows, val, Accuracy())
 
@@ -308,7 +308,7 @@ def test_a_basis_function_without_rows_takes_the_average_weights(side):
 
     def with_group(sample, *, empty):
         group = np.zeros(sample.n_samples, dtype=int) if empty else np.arange(sample.n_samples) % 2
-        return Sample.of(sample.eta, phi=np.eye(2)[group], labels=sample.labels)
+        return Rows.of(sample.eta, phi=np.eye(2)[group], labels=sample.labels)
 
     train = with_group(problem.train, empty=side == "train")
     val = with_group(problem.val, empty=side == "val")
@@ -348,17 +348,17 @@ def test_a_class_missing_from_a_half():
         fw_eg(problem.train, problem.val, GMean(), halves=(first, second))
 
 
-@pytest.mark.parametrize("metric", ["accuracy", np.mean, None, SoftDriver])
+@pytest.mark.parametrize("metric", ["accuracy", np.mean, None, SoftOracle])
 def test_what_is_no_metric(metric):
     problem = make_problem(seed=0)
-    with pytest.raises(MetricError, match=r"metric must be a function of the confusion matrix .* or a driver"):
+    with pytest.raises(MetricError, match=r"metric must be a function of the confusion matrix .* or an oracle"):
         fw_eg(problem.train, problem.val, metric)
 
 
-def test_weights_that_a_driver_would_not_see():
+def test_weights_that_a_oracle_would_not_see():
     problem = make_problem(seed=0, weighted=True)
-    with pytest.raises(MetricError, match="belong to the driver"):
-        fw_eg(problem.train, problem.val, SoftDriver(np.mean))
+    with pytest.raises(MetricError, match="belong to the oracle"):
+        fw_eg(problem.train, problem.val, SoftOracle(np.mean))
 
 
 def test_pi_ew_takes_no_max_iter():
@@ -374,11 +374,11 @@ def test_a_start_that_is_no_mixture():
         fw_eg(problem.train, problem.val, Accuracy(), start=rule)
 
 
-def test_a_driver_of_other_rows():
+def test_a_oracle_of_other_rows():
     problem = make_problem(seed=0)
     for labels, n_classes in ((np.arange(50) % 3, 3), (np.arange(60) % 5, 5)):
-        with pytest.raises(ShapeError, match=r"60 validation rows and 3 classes; this driver holds"):
-            fw_eg(problem.train, problem.val, Accuracy(), driver=ConfusionDriver(labels, n_classes=n_classes))
+        with pytest.raises(ShapeError, match=r"60 validation rows and 3 classes; this oracle holds"):
+            fw_eg(problem.train, problem.val, Accuracy(), oracle=ConfusionOracle(labels, n_classes=n_classes))
 
 
 def test_a_reward_matrix_of_another_size():
@@ -420,7 +420,7 @@ def test_nobody_can_change_what_others_rely_on():
             confusion /= confusion.sum(axis=-1, keepdims=True) + 1
             return found
 
-    for first, second in ((SoftDriver(polite), SoftDriver(rude)), (GMean(), Rude())):
+    for first, second in ((SoftOracle(polite), SoftOracle(rude)), (GMean(), Rude())):
         one, two = (fw_eg(problem.train, problem.val, metric, max_iter=3) for metric in (first, second))
         np.testing.assert_array_equal(
             one.mixture.distribution(problem.val.eta, problem.val.phi),

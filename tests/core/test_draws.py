@@ -50,21 +50,21 @@ def test_hard_probes_average_to_the_soft_ones_and_differ_only_where_they_moved(w
     common = {"family": family, "plan": plan, "rows": None, "anchor": None}
     soft = ValueInquiry(val, kind="soft", seed=0, **common)
     standing = standing_on(table)
-    expected = np.stack([question.predictions for question in soft.questions(standing)])
+    expected = np.stack([query.predictions for query in soft.queries(standing)])
     found, moved = np.zeros_like(expected), []
     n_draws = 3000
     for seed in range(n_draws):
         hard = ValueInquiry(val, kind="hard", seed=seed, **common)
-        labels = np.stack([question.predictions for question in hard.questions(standing)])
+        labels = np.stack([query.predictions for query in hard.queries(standing)])
         found += np.eye(3)[labels]
         moved.append((labels[1:] != labels[0]).mean())
     np.testing.assert_allclose(found / n_draws, expected, atol=0.05)
     assert np.mean(moved) <= 0.4  # labels drawn apart would differ on about two thirds of the rows
 
 
-def test_hard_questions_show_labels():
+def test_hard_queries_show_labels():
     problem = make_problem(seed=0)
     run = FrankWolfe(MemoryEngine(problem.train), problem.val, kind="hard", settings=Settings(radius=0.5))
-    for question in run.ask():
-        assert question.predictions.shape == (problem.val.n_samples,)
-        assert question.predictions.dtype == np.intp
+    for query in run.ask():
+        assert query.predictions.shape == (problem.val.n_samples,)
+        assert query.predictions.dtype == np.intp

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postshift import Accuracy, GMean, Mixture, PlugIn, Sample, fw_eg
+from postshift import Accuracy, GMean, Mixture, PlugIn, Rows, fw_eg
 from postshift.core.constrained import constrained_probes
 from postshift.core.elicitation import elicit
 from postshift.core.weighting import DIAGONAL
@@ -33,7 +33,7 @@ def test_collinear_bases_have_a_deficient_rank_and_an_answer():
 
     def with_all(sample):
         phi = np.column_stack([np.ones(sample.n_samples), sample.phi])
-        return Sample.of(sample.eta, phi=phi, labels=sample.labels)
+        return Rows.of(sample.eta, phi=phi, labels=sample.labels)
 
     fit = fw_eg(with_all(problem.train), with_all(problem.val), GMean(), max_iter=3, linearise="gradient")
     apart = fw_eg(problem.train, problem.val, GMean(), max_iter=3, linearise="gradient")

@@ -1,4 +1,4 @@
-"""The conversation: bounds, budgets, repeated questions, refused answers, saving and resuming."""
+"""The conversation: bounds, budgets, repeated queries, refused answers, saving and resuming."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from hypothesis import strategies as st
 
 from postshift import (
     Accuracy,
-    ConfusionDriver,
+    ConfusionOracle,
     ExpectedReward,
     FrankWolfe,
     GMean,
-    HardDriver,
+    HardOracle,
     MacroF1,
     MemoryEngine,
     Mixture,
     PlugIn,
-    Sample,
+    Rows,
     Settings,
-    SoftDriver,
+    SoftOracle,
     converse,
     fw_eg,
     pi_ew,
 )
 from postshift.core.moments import weighted_confusions
 from postshift.core.weighting import DIAGONAL
-from postshift.exceptions import AnswerError, ArchiveError, NotFinishedError, UnknownQuestionError
+from postshift.exceptions import AnswerError, ArchiveError, NotFinishedError, UnknownQueryError
 from tests.problems import make_problem, problems
 
 KINDS = ("confusion", "soft", "hard")
 
 
-def driver_for(kind, val, metric):
-    """A driver of each kind for the same metric."""
+def oracle_for(kind, val, metric):
+    """An oracle of each kind for the same metric."""
     labels = val.labels
 
     def soft(table):
         return metric.value(np.stack([table[labels == i].sum(axis=0) for i in range(val.n_classes)]) / len(labels))
 
     if kind == "confusion":
-        return ConfusionDriver(labels, n_classes=val.n_classes)
+        return ConfusionOracle(labels, n_classes=val.n_classes)
     if kind == "soft":
-        return SoftDriver(soft)
-    return HardDriver(lambda predicted: soft(np.eye(val.n_classes)[predicted]))
+        return SoftOracle(soft)
+    return HardOracle(lambda predicted: soft(np.eye(val.n_classes)[predicted]))
 
 
 def new_run(problem, kind, metric, **settings):
@@ -63,16 +63,16 @@ def new_run(problem, kind, metric, **settings):
 
 
 class Recorder:
-    """A driver that keeps what it was asked."""
+    """An oracle that keeps what it was asked."""
 
-    def __init__(self, driver):
-        self.driver, self.asked = driver, []
-        self.kind, self.takes_subsets = driver.kind, driver.takes_subsets
+    def __init__(self, oracle):
+        self.oracle, self.asked = oracle, []
+        self.kind, self.takes_subsets = oracle.kind, oracle.takes_subsets
 
-    def answer(self, question):
-        rows = None if question.rows is None else question.rows.tobytes()
-        self.asked.append((question.kind, rows, np.asarray(question.predictions).tobytes()))
-        return self.driver.answer(question)
+    def answer(self, query):
+        rows = None if query.rows is None else query.rows.tobytes()
+        self.asked.append((query.kind, rows, np.asarray(query.predictions).tobytes()))
+        return self.oracle.answer(query)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,15 +81,15 @@ class Recorder:
     weighting=st.sampled_from(["diagonal", "columns", "full"]),
     budget=st.one_of(st.none(), st.integers(40, 200)),
 )
-def test_bound_budget_and_no_question_twice(kind, problem, weighting, budget):
+def test_bound_budget_and_no_query_twice(kind, problem, weighting, budget):
     run = new_run(problem, kind, MacroF1(), weighting=weighting, budget=budget)
-    bound = run.max_questions
-    recorder = Recorder(driver_for(kind, problem.val, MacroF1()))
+    bound = run.max_queries
+    recorder = Recorder(oracle_for(kind, problem.val, MacroF1()))
     converse(run, recorder)
-    assert len(recorder.asked) == run.n_questions <= bound
+    assert len(recorder.asked) == run.n_queries <= bound
     assert len(set(recorder.asked)) == len(recorder.asked)
     assert budget is None or bound <= budget
-    assert run.result().n_questions == run.n_questions
+    assert run.result().n_queries == run.n_queries
 
 
 @pytest.mark.parametrize(
@@ -103,21 +103,21 @@ def test_bound_budget_and_no_question_twice(kind, problem, weighting, budget):
 )
 def test_the_bound_is_known_before_the_run(kind, weighting, expected):
     run = new_run(make_problem(seed=0), kind, GMean(), weighting=weighting)
-    assert run.max_questions == expected
+    assert run.max_queries == expected
 
 
 @pytest.mark.parametrize(("budget", "n_iter"), [(8, 1), (14, 1), (15, 2), (22, 3), (1000, 3)])
 def test_a_budget_pays_for_whole_iterations(budget, n_iter):
     run = new_run(make_problem(seed=0), "soft", GMean(), budget=budget)
     assert run.n_iter == n_iter
-    assert run.max_questions <= budget
+    assert run.max_queries <= budget
 
 
 def test_identical_basis_functions_are_asked_about_once():
     problem = make_problem(seed=0, n_bases=1)
 
     def doubled(sample):
-        return Sample.of(sample.eta, phi=np.repeat(sample.phi, 2, axis=1), labels=sample.labels)
+        return Rows.of(sample.eta, phi=np.repeat(sample.phi, 2, axis=1), labels=sample.labels)
 
     twice = type(problem)(train=doubled(problem.train), val=doubled(problem.val), radius=0.1)
     run = new_run(twice, "soft", GMean())
@@ -131,11 +131,11 @@ def test_identical_basis_functions_are_asked_about_once():
 def test_an_answer_that_is_no_finite_number_is_refused(kind, answer):
     problem = make_problem(seed=0)
     run = new_run(problem, kind, GMean())
-    question = run.ask()[1]
-    with pytest.raises(AnswerError, match=r"question '0:0\.0' \(the value of iterate 0 with everything to class 0"):
-        run.tell(question.key, answer)
-    assert run.n_questions == 0
-    converse(run, driver_for(kind, problem.val, GMean()))
+    query = run.ask()[1]
+    with pytest.raises(AnswerError, match=r"query '0:0\.0' \(the value of iterate 0 with everything to class 0"):
+        run.tell(query.key, answer)
+    assert run.n_queries == 0
+    converse(run, oracle_for(kind, problem.val, GMean()))
     assert run.result().status == "finished"
 
 
@@ -161,42 +161,42 @@ def test_an_answer_that_is_no_finite_number_is_refused(kind, answer):
 def test_confusions_that_cannot_be_are_refused(answer):
     problem = make_problem(seed=0)
     run = new_run(problem, "confusion", GMean())
-    with pytest.raises(AnswerError, match=r"question '0:0\.0' \(confusion matrices of the start\)"):
+    with pytest.raises(AnswerError, match=r"query '0:0\.0' \(confusion matrices of the start\)"):
         run.tell(run.ask()[0].key, answer)
-    converse(run, driver_for("confusion", problem.val, GMean()))
+    converse(run, oracle_for("confusion", problem.val, GMean()))
     assert run.result().status == "finished"
 
 
-def test_an_answer_to_no_open_question():
+def test_an_answer_to_no_open_query():
     run = new_run(make_problem(seed=0), "soft", GMean())
-    with pytest.raises(UnknownQuestionError, match="no open question '9:base'; open are"):
+    with pytest.raises(UnknownQueryError, match="no open query '9:base'; open are"):
         run.tell("9:base", 0.5)
-    question = run.ask()[0]
-    run.tell(question.key, 0.5)
-    with pytest.raises(UnknownQuestionError, match="no open question"):
-        run.tell(question.key, 0.5)
+    query = run.ask()[0]
+    run.tell(query.key, 0.5)
+    with pytest.raises(UnknownQueryError, match="no open query"):
+        run.tell(query.key, 0.5)
 
 
 def test_answers_in_any_order():
     problem = make_problem(seed=0)
-    driver = driver_for("soft", problem.val, GMean())
+    oracle = oracle_for("soft", problem.val, GMean())
     forward, backward = new_run(problem, "soft", GMean()), new_run(problem, "soft", GMean())
-    converse(forward, driver)
-    while questions := backward.ask():
-        for question in reversed(questions):
-            backward.tell(question.key, driver.answer(question))
+    converse(forward, oracle)
+    while queries := backward.ask():
+        for query in reversed(queries):
+            backward.tell(query.key, oracle.answer(query))
     np.testing.assert_array_equal(forward.state.vertices, backward.state.vertices)
 
 
 def test_the_result_of_an_unfinished_run():
     run = new_run(make_problem(seed=0), "soft", GMean())
-    with pytest.raises(NotFinishedError, match=r"7 open question\(s\) in iteration 0 of 3"):
+    with pytest.raises(NotFinishedError, match=r"7 open query\(s\) in iteration 0 of 3"):
         run.result()
 
 
 def test_a_flat_metric_returns_the_start():
     problem = make_problem(seed=0)
-    fit = fw_eg(problem.train, problem.val, SoftDriver(lambda _: 0.25))
+    fit = fw_eg(problem.train, problem.val, SoftOracle(lambda _: 0.25))
     assert (fit.status, fit.iterate, fit.value) == ("flat", 0, 0.25)
     prior = np.bincount(problem.train.labels)
     expected = np.argmax(problem.val.eta / prior, axis=1)
@@ -228,22 +228,22 @@ def test_pi_ew_is_one_plug_in_and_the_start_has_no_share():
     fit = pi_ew(problem.train, problem.val, GMean())
     assert len(fit.mixture.members) == 1
     assert fit.trace[0].step == 1.0
-    assert fit.n_questions == 2
+    assert fit.n_queries == 2
 
 
 def test_the_mixture_has_the_value_that_the_trace_ends_with():
     problem = make_problem(seed=3, n_bases=3, basis="soft")
     fit = fw_eg(problem.train, problem.val, GMean(), max_iter=8)
-    driver = driver_for("soft", problem.val, GMean())
+    oracle = oracle_for("soft", problem.val, GMean())
     table = fit.mixture.distribution(problem.val.eta, problem.val.phi)
-    assert float(driver._function(table)) == pytest.approx(fit.value, rel=1e-12)
+    assert float(oracle._function(table)) == pytest.approx(fit.value, rel=1e-12)
 
 
 def test_a_start_of_ones_own():
     problem = make_problem(seed=0)
     rule = PlugIn(weighting=DIAGONAL, alpha=np.array([[1.0, 2, 3], [3.0, 2, 1]]), n_classes=3)
     start = Mixture.of([rule], [1.0])
-    fit = fw_eg(problem.train, problem.val, SoftDriver(lambda _: 1.0), start=start)
+    fit = fw_eg(problem.train, problem.val, SoftOracle(lambda _: 1.0), start=start)
     assert fit.mixture.members[0].alpha.tobytes() == rule.alpha.tobytes()
 
 
@@ -258,12 +258,12 @@ def test_halves_are_asked_about_apart():
         halves=halves,
         linearise="gradient",
         max_iter=2,
-        on_answer=lambda question, _: seen.append(question.rows.tolist()),
+        on_answer=lambda query, _: seen.append(query.rows.tolist()),
     )
     assert seen == [half.tolist() for half in halves] * 2 + [halves[0].tolist()]  # the last: its value only
-    assert fit.n_questions == 5
+    assert fit.n_queries == 5
     unknown = fw_eg(problem.train, problem.val, GMean(), halves=halves, max_iter=2)
-    assert unknown.n_questions == 3  # unknown psi never looks at the second half
+    assert unknown.n_queries == 3  # unknown psi never looks at the second half
 
 
 # -- saving and resuming -------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ RESUME = """
 import sys
 import numpy as np
 from postshift import FrankWolfe, GMean, MemoryEngine, converse
-from tests.core.test_frank_wolfe import driver_for
+from tests.core.test_frank_wolfe import oracle_for
 from tests.problems import make_problem
 
 kind, saved, out = sys.argv[1:]
@@ -281,26 +281,26 @@ metric = GMean()
 run = FrankWolfe.load(
     saved, MemoryEngine(problem.train), problem.val, kind=kind, metric=metric if kind == "confusion" else None
 )
-before = run.n_questions
-converse(run, driver_for(kind, problem.val, metric))
+before = run.n_queries
+converse(run, oracle_for(kind, problem.val, metric))
 run.save(out + ".run.npz")
 run.result().mixture.save(out)
-print(before, run.n_questions)
+print(before, run.n_queries)
 """
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_after_any_answer_and_resumed_elsewhere_it_ends_in_the_same_bytes(kind, tmp_path):
     problem, metric = make_problem(seed=5, n_bases=2, basis="soft", n_val=30), GMean()
-    driver = driver_for(kind, problem.val, metric)
+    oracle = oracle_for(kind, problem.val, metric)
     whole = new_run(problem, kind, metric)
     saves = []
 
-    def keep(_question, _answer):
+    def keep(_query, _answer):
         saves.append(tmp_path / f"after_{len(saves) + 1}.npz")
         whole.save(saves[-1])
 
-    converse(whole, driver, on_answer=keep)
+    converse(whole, oracle, on_answer=keep)
     whole.save(tmp_path / "whole.run.npz")
     whole.result().mixture.save(tmp_path / "whole.npz")
     expected = (tmp_path / "whole.npz").read_bytes(), (tmp_path / "whole.run.npz").read_bytes()
@@ -312,7 +312,7 @@ def test_saved_after_any_answer_and_resumed_elsewhere_it_ends_in_the_same_bytes(
             kind=kind,
             metric=metric if kind == "confusion" else None,
         )
-        recorder = Recorder(driver)
+        recorder = Recorder(oracle)
         converse(run, recorder)
         assert len(recorder.asked) == len(saves) - count
         run.result().mixture.save(tmp_path / "again.npz")
@@ -340,8 +340,8 @@ class TestLoading:
     @pytest.fixture
     def saved(self, problem, tmp_path):
         run = new_run(problem, "confusion", ExpectedReward(np.eye(3)))
-        question = run.ask()[0]
-        run.tell(question.key, driver_for("confusion", problem.val, GMean()).answer(question))
+        query = run.ask()[0]
+        run.tell(query.key, oracle_for("confusion", problem.val, GMean()).answer(query))
         run.save(tmp_path / "run.npz")
         return tmp_path / "run.npz"
 
@@ -351,25 +351,25 @@ class TestLoading:
         )
 
     def test_the_same(self, saved, problem):
-        assert self.load(saved, problem.train, problem.val).n_questions == 1
+        assert self.load(saved, problem.train, problem.val).n_queries == 1
 
     @pytest.mark.parametrize("what", ["eta", "labels", "phi"])
     def test_other_training_rows(self, saved, problem, what):
         train = problem.train
         parts = {"eta": train.eta, "phi": train.phi, "labels": train.labels, what: getattr(train, what)[::-1]}
         with pytest.raises(ArchiveError, match="begun with other data"):
-            self.load(saved, Sample.of(**parts), problem.val)
+            self.load(saved, Rows.of(**parts), problem.val)
 
     @pytest.mark.parametrize("what", ["eta", "labels", "phi"])
     def test_other_validation_rows(self, saved, problem, what):
         val = problem.val
         parts = {"eta": val.eta, "phi": val.phi, "labels": val.labels, what: getattr(val, what)[::-1]}
         with pytest.raises(ArchiveError, match="begun with other data"):
-            self.load(saved, problem.train, Sample.of(**parts))
+            self.load(saved, problem.train, Rows.of(**parts))
 
     @pytest.mark.parametrize("metric", [GMean(), ExpectedReward(-np.eye(3))])
     def test_another_metric(self, saved, problem, metric):
-        with pytest.raises(ArchiveError, match="kind of question, metric"):
+        with pytest.raises(ArchiveError, match="kind of query, metric"):
             self.load(saved, problem.train, problem.val, metric=metric)
 
     def test_another_start_kind_or_halves(self, saved, problem):
@@ -409,7 +409,7 @@ class TestLoading:
             damaged[place] ^= 1 << int(rng.integers(8))
             saved.write_bytes(bytes(damaged))
             try:
-                assert self.load(saved, problem.train, problem.val).n_questions == 1
+                assert self.load(saved, problem.train, problem.val).n_queries == 1
             except ArchiveError:
                 continue
 
@@ -425,20 +425,20 @@ class TestLoading:
         assert saved.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_a_driver_that_reuses_its_buffer():
+def test_a_oracle_that_reuses_its_buffer():
     problem = make_problem(seed=0)
-    driver = driver_for("confusion", problem.val, GMean())
+    oracle = oracle_for("confusion", problem.val, GMean())
     buffer = np.zeros((3, 3, 3))
 
     class Reusing:
         kind, takes_subsets = "confusion", True
 
-        def answer(self, question):
-            buffer[:] = driver.answer(question)
+        def answer(self, query):
+            buffer[:] = oracle.answer(query)
             return buffer
 
     one = fw_eg(problem.train, problem.val, GMean(), max_iter=4)
-    two = fw_eg(problem.train, problem.val, GMean(), max_iter=4, driver=Reusing())
+    two = fw_eg(problem.train, problem.val, GMean(), max_iter=4, oracle=Reusing())
     assert one.trace == two.trace
 
 
@@ -471,11 +471,11 @@ def test_a_group_wise_metric_has_more_categories_than_classes():
     class Owner:
         kind, takes_subsets = "confusion", True
 
-        def answer(self, question):
-            return weighted_confusions(question.columns / 300, pairs, question.predictions, n_categories=6)
+        def answer(self, query):
+            return weighted_confusions(query.columns / 300, pairs, query.predictions, n_categories=6)
 
-    val = Sample.of(problem.val.eta, phi=problem.val.phi)
-    fit = fw_eg(problem.train, val, WorstGroup(), driver=Owner(), max_iter=5)
+    val = Rows.of(problem.val.eta, phi=problem.val.phi)
+    fit = fw_eg(problem.train, val, WorstGroup(), oracle=Owner(), max_iter=5)
     table = fit.mixture.distribution(val.eta, val.phi)
     right = table[np.arange(300), problem.val.labels]
     assert fit.value == pytest.approx(min(right[groups == g].mean() for g in (0, 1)))
@@ -483,7 +483,7 @@ def test_a_group_wise_metric_has_more_categories_than_classes():
 
 def test_a_metric_with_noise_and_hard_labels_still_improves():
     problem = make_problem(seed=2, n_train=3000, n_val=1500, n_bases=2)
-    driver = driver_for("hard", problem.val, Accuracy())
-    fit = fw_eg(problem.train, problem.val, driver, radius=0.4, max_iter=10)
+    oracle = oracle_for("hard", problem.val, Accuracy())
+    fit = fw_eg(problem.train, problem.val, oracle, radius=0.4, max_iter=10)
     exact = fw_eg(problem.train, problem.val, Accuracy(), radius=0.4, max_iter=10)
     assert fit.value > exact.value - 0.03

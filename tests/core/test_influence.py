@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, ConfusionDriver, FrankWolfe, GMean, MacroF1, MemoryEngine, Sample, SoftDriver, converse
+from postshift import Accuracy, ConfusionOracle, FrankWolfe, GMean, MacroF1, MemoryEngine, Rows, SoftOracle, converse
 from postshift.core.influence import InfluenceRegression, InfluenceSettings
 from postshift.core.plugin import onehot
 from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
@@ -16,7 +16,7 @@ from tests.problems import make_problem, problems
 
 def unit(sample):
     phi = sample.phi / sample.phi.sum(axis=1, keepdims=True)
-    return Sample.of(sample.eta, phi=phi, labels=sample.labels, weights=sample.weights)
+    return Rows.of(sample.eta, phi=phi, labels=sample.labels, weights=sample.weights)
 
 
 def features(sample):
@@ -82,7 +82,7 @@ def slow_influence(train, val, metric, *, radius, n_iter):
 def run_of(train, val, metric, kind="confusion", **settings):
     return InfluenceRegression(
         MemoryEngine(train, block_rows=17),
-        Sample.of(val.eta, phi=val.phi, weights=val.weights),
+        Rows.of(val.eta, phi=val.phi, weights=val.weights),
         kind=kind,
         metric=metric if kind == "confusion" else None,
         settings=InfluenceSettings(**settings),
@@ -94,7 +94,7 @@ def test_the_definition(problem, metric):
     train, val = unit(problem.train), unit(problem.val)
     expected = slow_influence(train, val, metric, radius=0.1, n_iter=2)
     run = run_of(train, val, metric, max_iter=2)
-    converse(run, ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights))
+    converse(run, ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights))
     m = train.n_classes
     for found, (a, rest) in zip(run.state.vertices, expected, strict=False):
         full = rest.reshape(-1, m, m) + np.diag(a)
@@ -104,7 +104,7 @@ def test_the_definition(problem, metric):
 def test_the_start_is_dropped_and_the_shares_sum_to_one():
     problem = next_problem()
     run = run_of(problem[0], problem[1], GMean(), max_iter=5)
-    converse(run, ConfusionDriver(problem[1].labels, n_classes=3))
+    converse(run, ConfusionOracle(problem[1].labels, n_classes=3))
     mixture = run.result().mixture
     assert mixture.shares.sum() == pytest.approx(1)
     assert all(member.weighting.name == "full" for member in mixture.members)
@@ -118,7 +118,7 @@ def next_problem():
 def test_where_nothing_changes_the_inverse_prior_is_returned():
     train, val = next_problem()
     run = run_of(train, val, None, kind="soft")
-    converse(run, SoftDriver(lambda _: 0.5))
+    converse(run, SoftOracle(lambda _: 0.5))
     fit = run.result()
     assert fit.status == "flat"
     expected = (val.eta / train.eta.mean(axis=0)).argmax(axis=1)
@@ -128,30 +128,30 @@ def test_where_nothing_changes_the_inverse_prior_is_returned():
 def test_without_training_rows():
     _, val = next_problem()
     run = InfluenceRegression(
-        None, Sample.of(val.eta, phi=val.phi), kind="confusion", metric=GMean(), settings=InfluenceSettings(max_iter=3)
+        None, Rows.of(val.eta, phi=val.phi), kind="confusion", metric=GMean(), settings=InfluenceSettings(max_iter=3)
     )
-    converse(run, ConfusionDriver(val.labels, n_classes=3))
+    converse(run, ConfusionOracle(val.labels, n_classes=3))
     twice = run_of(val, val, GMean(), max_iter=3)
-    converse(twice, ConfusionDriver(val.labels, n_classes=3))
+    converse(twice, ConfusionOracle(val.labels, n_classes=3))
     np.testing.assert_allclose(run.state.vertices[-1], twice.state.vertices[-1], rtol=1e-9)
 
 
 def test_no_training_label_is_needed():
     train, val = next_problem()
-    bare = Sample.of(train.eta, phi=train.phi)
+    bare = Rows.of(train.eta, phi=train.phi)
     one, two = run_of(train, val, GMean(), max_iter=3), run_of(bare, val, GMean(), max_iter=3)
     for run in (one, two):
-        converse(run, ConfusionDriver(val.labels, n_classes=3))
+        converse(run, ConfusionOracle(val.labels, n_classes=3))
     np.testing.assert_allclose(one.state.vertices, two.state.vertices, rtol=1e-9)  # rows with labels are sorted by them
 
 
 def test_what_it_refuses():
     train, val = next_problem()
-    uneven = Sample.of(val.eta, phi=val.phi * 0.5)
+    uneven = Rows.of(val.eta, phi=val.phi * 0.5)
     with pytest.raises(BasisError, match="rows sum to 1"):
         InfluenceRegression(None, uneven, kind="soft")
     with pytest.raises(ShapeError, match="same model and the same basis"):
-        InfluenceRegression(MemoryEngine(Sample.of(train.eta)), val, kind="soft")
+        InfluenceRegression(MemoryEngine(Rows.of(train.eta)), val, kind="soft")
     with pytest.raises(MetricError, match="need metric"):
         InfluenceRegression(None, val, kind="confusion")
     with pytest.raises(SettingError, match="ridge"):
@@ -160,13 +160,13 @@ def test_what_it_refuses():
 
 def test_saved_and_resumed(tmp_path):
     train, val = next_problem()
-    driver = ConfusionDriver(val.labels, n_classes=3)
+    oracle = ConfusionOracle(val.labels, n_classes=3)
     whole = run_of(train, val, GMean(), max_iter=3)
-    converse(whole, driver, on_answer=lambda *_: whole.save(tmp_path / f"{whole.n_questions}.npz"))
+    converse(whole, oracle, on_answer=lambda *_: whole.save(tmp_path / f"{whole.n_queries}.npz"))
     for saved in sorted(tmp_path.iterdir()):
-        rows = Sample.of(val.eta, phi=val.phi)
+        rows = Rows.of(val.eta, phi=val.phi)
         run = InfluenceRegression.load(saved, MemoryEngine(train), rows, kind="confusion", metric=GMean())
-        converse(run, driver)
+        converse(run, oracle)
         np.testing.assert_allclose(run.state.vertices, whole.state.vertices, rtol=1e-9)  # other blocks of rows
     with pytest.raises(ArchiveError, match="begun with other data"):
         InfluenceRegression.load(saved, None, rows, kind="confusion", metric=GMean())

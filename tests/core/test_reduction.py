@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Mixture, PlugIn, Sample
+from postshift import Mixture, PlugIn, Rows
 from postshift.core.moments import weighted_confusions
 from postshift.core.reduction import reduced
 from postshift.exceptions import LabelError, SettingError
@@ -47,6 +47,6 @@ def test_what_it_refuses():
     val = make_problem(seed=0).val
     mixture = random_mixture(val, 3, 0)
     with pytest.raises(LabelError, match="need labels"):
-        reduced(mixture, Sample.of(val.eta, phi=val.phi))
+        reduced(mixture, Rows.of(val.eta, phi=val.phi))
     with pytest.raises(SettingError):
         reduced(mixture, val, keeps="everything")

@@ -12,20 +12,20 @@ import pytest
 from postshift import FrankWolfe, GMean, MemoryEngine, converse
 from postshift.core.influence import InfluenceRegression
 from postshift.exceptions import ArchiveError
-from tests.core.test_frank_wolfe import driver_for, new_run
+from tests.core.test_frank_wolfe import new_run, oracle_for
 from tests.problems import make_problem
 
 KINDS = ("confusion", "soft", "hard")
 ANSWER = """
 import sys
 from postshift import FrankWolfe, GMean, MemoryEngine
-from tests.core.test_frank_wolfe import driver_for
+from tests.core.test_frank_wolfe import oracle_for
 from tests.problems import make_problem
 
 problem = make_problem(seed=5, n_bases=2, basis="soft", n_val=30)
 run = FrankWolfe.load(sys.argv[1], MemoryEngine(problem.train), problem.val, kind="soft")
-question = run.ask()[int(sys.argv[2])]
-run.tell(question.key, driver_for("soft", problem.val, GMean()).answer(question))
+query = run.ask()[int(sys.argv[2])]
+run.tell(query.key, oracle_for("soft", problem.val, GMean()).answer(query))
 run.save(sys.argv[1])
 """
 
@@ -41,11 +41,11 @@ def load(path, problem, kind):
 
 
 def answer(run, problem, kind, place=0):
-    question = run.ask()[place]
-    run.tell(question.key, driver_for(kind, problem.val, GMean()).answer(question))
+    query = run.ask()[place]
+    run.tell(query.key, oracle_for(kind, problem.val, GMean()).answer(query))
 
 
-@pytest.mark.parametrize("kind", ["soft", "hard"])  # of matrices one question is open at a time
+@pytest.mark.parametrize("kind", ["soft", "hard"])  # of matrices one query is open at a time
 def test_a_run_that_another_process_went_on_with_is_not_overwritten(kind, problem, tmp_path):
     path = tmp_path / "run.npz"
     first = new_run(problem, kind, GMean())
@@ -61,9 +61,9 @@ def test_a_run_that_another_process_went_on_with_is_not_overwritten(kind, proble
     assert path.read_bytes() == whole
     first.save(tmp_path / "other.npz")  # as the message says
     again = load(path, problem, kind)
-    converse(again, driver_for(kind, problem.val, GMean()))
+    converse(again, oracle_for(kind, problem.val, GMean()))
     again.save(path)
-    assert load(path, problem, kind).n_questions == again.n_questions
+    assert load(path, problem, kind).n_queries == again.n_queries
 
 
 def test_a_new_run_does_not_overwrite_an_older_one(problem, tmp_path):
@@ -96,7 +96,7 @@ def test_of_two_processes_at_once_no_answer_is_lost_silently(problem, tmp_path):
     ]
     errors = [process.communicate(timeout=300)[1] for process in started]
     failed = [process.returncode != 0 for process in started]
-    assert sum(failed) + load(path, problem, "soft").n_questions == 2
+    assert sum(failed) + load(path, problem, "soft").n_queries == 2
     for error, went_wrong in zip(errors, failed, strict=True):
         assert not went_wrong or "that this run does not know" in error
 
@@ -122,7 +122,7 @@ HEADERS = {
     "steps": [None, [], ["one"], [2.0], [None, None], 3],
     "status": [None, "gone", "finished", [], 3],
     "digests": [None, [], [["a"]], [1, 2, 3], "abc"],
-    "trace": [None, [], [{}], [{"index": "a", "value": "b", "n_questions": None}], 3],
+    "trace": [None, [], [{}], [{"index": "a", "value": "b", "n_queries": None}], 3],
 }
 ARRAYS = {
     "sums_pair": [np.full((2, 2, 3), 1e300), np.zeros(3), np.zeros((2, 2, 3), dtype=int), np.full((2, 2, 3), np.nan)],
@@ -146,11 +146,11 @@ def changes():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_file_that_was_changed_by_hand_is_refused_in_words_or_goes_on(kind, problem, tmp_path):
-    driver = driver_for(kind, problem.val, GMean())
+    oracle = oracle_for(kind, problem.val, GMean())
     whole, path = new_run(problem, kind, GMean()), tmp_path / "run.npz"
     while whole.state.iteration < 2:
-        question = whole.ask()[0]
-        whole.tell(question.key, driver.answer(question))
+        query = whole.ask()[0]
+        whole.tell(query.key, oracle.answer(query))
         whole.ask()
     whole.save(path)
     saved, refused = path.read_bytes(), []
@@ -159,7 +159,7 @@ def test_a_run_file_that_was_changed_by_hand_is_refused_in_words_or_goes_on(kind
         rewritten(path, change)
         try:
             run = load(path, problem, kind)
-            converse(run, driver)
+            converse(run, oracle)
             run.result()
         except ArchiveError as error:
             refused.append(str(error))

@@ -14,12 +14,12 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import GMean, MemoryEngine, PostShiftClassifier, PostShifter, Sample, fw_eg, pi_ew
+from postshift import GMean, MemoryEngine, PostShiftClassifier, PostShifter, Rows, fw_eg, pi_ew
 from postshift.basis import basis_catalogue
 from postshift.core.influence import InfluenceRegression
 from postshift.metrics import metric_catalogue
 from postshift.report import Facts, render
-from postshift.rules import Choice, Problem, Table, menu, without_questions
+from postshift.rules import Choice, Problem, Table, menu, without_queries
 from tests.newcomer.test_paper_map import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_a_metric(followed, digits):
         recalls = [np.mean(labels[y == k] == k) for k in range(3)]
         assert shifter.score(eta, y) == pytest.approx(np.average(recalls, weights=metric.weights))
     assert "weighted recall" in render(Facts.of(shifter, eta, y))
-    rows = Sample.of(eta, labels=y)
+    rows = Rows.of(eta, labels=y)
     assert fw_eg(rows, rows, metric, linearise="gradient").value >= fw_eg(rows, rows, metric, max_iter=1).value - 0.02
 
 
@@ -83,22 +83,22 @@ def test_a_rule(followed, digits):
     rule = names["TemperedPrior"]()
     _, y, eta = digits
     assert {entry.name for entry in names["chosen"].record.entries} > {"base", "tempered prior"}
-    assert names["interview"].n_questions <= names["choice"].bound(names["problem"])
+    assert names["interview"].n_queries <= names["choice"].bound(names["problem"])
     problem = Problem.labelled(None, Table.of(eta, labels=y), GMean())
-    alone = without_questions(Choice(how="only", entries=(*menu(problem), rule)).fit(problem))
+    alone = without_queries(Choice(how="only", entries=(*menu(problem), rule)).fit(problem))
     assert [each.name for each in alone.rule.rules] == ["tempered prior"]
 
 
 def test_an_engine(followed, digits):
     engine_of = followed("extend/engine.md")["ShardEngine"]
     _, y, eta = digits
-    rows = Sample.of(eta, labels=y)
+    rows = Rows.of(eta, labels=y)
     engine = engine_of(rows.blocks(70))
     np.testing.assert_allclose(
         pi_ew(engine, rows, GMean()).mixture.members[0].alpha, pi_ew(rows, rows, GMean()).mixture.members[0].alpha
     )
     runs = [InfluenceRegression(each, rows, kind="confusion", metric=GMean()) for each in (engine, MemoryEngine(rows))]
-    assert [run.max_questions for run in runs] == [runs[0].max_questions] * 2
+    assert [run.max_queries for run in runs] == [runs[0].max_queries] * 2
 
 
 @pytest.mark.slow

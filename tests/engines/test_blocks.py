@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postshift import GMean, MacroF1, MemoryEngine, Sample, fw_eg
+from postshift import GMean, MacroF1, MemoryEngine, Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 from postshift.exceptions import LabelError, SettingError, WeightError
 from tests.contracts.engine import EngineContract, random_classifiers
@@ -159,7 +159,7 @@ def test_a_pass_that_needs_more_than_the_limit():
     engine = BlockEngine(source, memory_limit="1 MB")
     assert engine.label_sums().count == 200
     with pytest.raises(SettingError, match="at least"):
-        engine.look(random_classifiers(Sample.of(np.full((200, 40), 1 / 40)), 0)[0], influence=True)
+        engine.look(random_classifiers(Rows.of(np.full((200, 40), 1 / 40)), 0)[0], influence=True)
 
 
 @pytest.mark.parametrize("name", ["block_rows", "n_threads", "n_categories"])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from postshift import GMean, Sample, fw_eg
+from postshift import GMean, Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 from postshift.exceptions import InputError, ProbabilityError
 
@@ -19,13 +19,13 @@ N = 20_000
 RNG = np.random.default_rng(0)
 ETA = RNG.dirichlet(np.ones(3), size=N)
 LABELS = np.arange(N) % 3
-VAL = Sample.of(ETA[:300], labels=LABELS[:300])
+VAL = Rows.of(ETA[:300], labels=LABELS[:300])
 
 # Each in a process of its own: a map of a file that was cut ends it with SIGBUS.
 CUT_BETWEEN = """
 import os, sys
 import numpy as np
-from postshift import GMean, Sample, fw_eg
+from postshift import GMean, Rows, fw_eg
 from postshift.engines import ArraySource, BlockEngine
 from postshift.exceptions import InputError
 
@@ -38,7 +38,7 @@ engine = BlockEngine(source, block_rows=1000)
 engine.label_sums()
 os.truncate(path, keep)
 try:
-    fw_eg(engine, Sample.of(eta[:300], labels=labels[:300]), GMean(), max_iter=3)
+    fw_eg(engine, Rows.of(eta[:300], labels=labels[:300]), GMean(), max_iter=3)
 except InputError as error:
     print(error)
 """

@@ -17,10 +17,10 @@ pytest.importorskip("numba")
 FIT = """
 import numpy as np
 import postshift
-from postshift import GMean, MemoryEngine, Sample, fw_eg
+from postshift import GMean, MemoryEngine, Rows, fw_eg
 
 eta = np.random.default_rng(0).dirichlet(np.ones(3), size=500)
-sample = Sample.of(eta, labels=np.arange(500) % 3)
+sample = Rows.of(eta, labels=np.arange(500) % 3)
 values = [fw_eg(MemoryEngine(sample, kernels=name), sample, GMean(), max_iter=2).value for name in ("numpy", "numba")]
 assert values[0] == values[1]
 print(postshift.__file__)

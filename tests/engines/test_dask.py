@@ -19,7 +19,7 @@ from dask.sizeof import sizeof
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
 
-from postshift import GMean, MacroF1, MemoryEngine, PlugIn, Sample, fw_eg
+from postshift import GMean, MacroF1, MemoryEngine, PlugIn, Rows, fw_eg
 from postshift.basis import KMeansBasis
 from postshift.engines import ArrayParts, DaskEngine, FrameParts, ModelParts, ParquetParts, dask_cluster
 from postshift.engines.dask_worker import Facts, Failed, Partition, added
@@ -203,7 +203,7 @@ def test_features_with_a_fitted_model_and_a_fitted_basis(kind):
     data = X if kind == "frame" else X.to_numpy()
     model, basis = LogisticRegression().fit(data, y), KMeansBasis(3).fit(data)
     codes = np.searchsorted(model.classes_, y)
-    sample = Sample.of(model.predict_proba(data), phi=basis.transform(data), labels=codes)
+    sample = Rows.of(model.predict_proba(data), phi=basis.transform(data), labels=codes)
     rows = dd.from_pandas(X, npartitions=4) if kind == "frame" else da.from_array(data, chunks=(50, 3))
     labels = dd.from_pandas(pd.Series(y), npartitions=4) if kind == "frame" else da.from_array(y, chunks=60)
     with DaskEngine(ModelParts(rows, labels=labels, model=model, basis=basis)) as engine:

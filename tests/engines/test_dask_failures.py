@@ -51,8 +51,8 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client):
     problem = make_problem(seed=8, n_classes=3, n_bases=3, basis="soft", n_train=3000, n_val=500)
     answers = []
 
-    def after(question, answer):  # noqa: ARG001
-        answers.append(question)
+    def after(query, answer):  # noqa: ARG001
+        answers.append(query)
         if len(answers) == 3:
             os.kill(a_worker(client), signal.SIGKILL)
 

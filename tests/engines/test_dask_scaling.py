@@ -85,7 +85,7 @@ def test_nothing_is_predicted_from_a_busy_machine():
 
 @pytest.mark.parametrize("passes", dask_scaling.PASSES)
 def test_rows_are_the_same_wherever_they_are_made(tmp_path, passes):
-    rows = dask_scaling.Rows(n_rows=50, partition_rows=20, passes=passes)
+    rows = dask_scaling.MeasuredRows(n_rows=50, partition_rows=20, passes=passes)
     pairs = zip(rows.pieces(), rows.written(tmp_path).pieces(), strict=True)
     for one, other in pairs:
         made, read = (piece.make(piece.place, *piece.given).block for piece in (one, other))
@@ -99,19 +99,19 @@ def test_many_rows_are_generated_on_the_workers(monkeypatch):
     monkeypatch.setattr(dask_scaling, "MOST_FILE_ROWS", 10)
     monkeypatch.setattr(dask_scaling, "of_dask", lambda rows, **how: seen.append((rows.folder, how["n_workers"])))
     monkeypatch.setattr(dask_scaling, "_said", lambda figures: figures)
-    dask_scaling.measured(dask_scaling.Rows(n_rows=20, partition_rows=10), [1, 2], 3)
+    dask_scaling.measured(dask_scaling.MeasuredRows(n_rows=20, partition_rows=10), [1, 2], 3)
     assert seen == [(None, 1), (None, 2)]
 
 
 FAULTS = """
 import resource
 import numpy as np
-from postshift import MemoryEngine, PlugIn, Sample
+from postshift import MemoryEngine, PlugIn, Rows
 from postshift.engines.dask_worker import keep_freed_memory
 
 rng = np.random.default_rng(0)
 eta, phi = (rng.dirichlet(np.ones(width), size=40_000) for width in (10, 3))
-rows = Sample.of(eta, phi=phi, labels=np.arange(40_000) % 10)
+rows = Rows.of(eta, phi=phi, labels=np.arange(40_000) % 10)
 engine = MemoryEngine(rows, kernels="numpy")
 
 def faults():

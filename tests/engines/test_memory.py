@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import MemoryEngine, Sample
+from postshift import MemoryEngine, Rows
 from postshift.core.moments import hit_sums
 from postshift.exceptions import LabelError, SettingError
 from tests.contracts.engine import EngineContract, random_rules
@@ -92,20 +92,20 @@ def test_many_small_clusters(kernels):
 
 def test_columns_in_any_memory_order():
     sample = make_problem(seed=2).train
-    turned = Sample(eta=np.asfortranarray(sample.eta), phi=np.asfortranarray(sample.phi), labels=sample.labels)
+    turned = Rows(eta=np.asfortranarray(sample.eta), phi=np.asfortranarray(sample.phi), labels=sample.labels)
     for rule in random_rules(sample, 0):
         found, expected = (MemoryEngine(rows).influence_sums(rule).pair for rows in (turned, sample))
         np.testing.assert_allclose(found, expected, **CLOSE)
 
 
 def test_labels_are_needed():
-    engine = MemoryEngine(Sample.of(np.full((3, 2), 0.5)))
+    engine = MemoryEngine(Rows.of(np.full((3, 2), 0.5)))
     with pytest.raises(LabelError, match="has no labels"):
         engine.label_sums()
 
 
 def test_labels_beyond_the_categories():
-    sample = Sample(eta=np.full((3, 2), 0.5), phi=np.ones((3, 1)), labels=np.array([0, 1, 5]))
+    sample = Rows(eta=np.full((3, 2), 0.5), phi=np.ones((3, 1)), labels=np.array([0, 1, 5]))
     rule = random_rules(sample, 0)[0]
     with pytest.raises(LabelError, match="n_categories"):
         MemoryEngine(sample).look(rule, influence=False)
@@ -115,12 +115,12 @@ def test_labels_beyond_the_categories():
 @pytest.mark.parametrize("value", [0, 1.5, "all"])
 def test_counts_among_the_settings(name, value):
     with pytest.raises(SettingError, match=name):
-        MemoryEngine(Sample.of(np.full((3, 2), 0.5), labels=[0, 1, 1]), **{name: value})
+        MemoryEngine(Rows.of(np.full((3, 2), 0.5), labels=[0, 1, 1]), **{name: value})
 
 
 def test_unknown_kernels():
     with pytest.raises(SettingError, match="kernels must be"):
-        MemoryEngine(Sample.of(np.full((3, 2), 0.5)), kernels="fortran")
+        MemoryEngine(Rows.of(np.full((3, 2), 0.5)), kernels="fortran")
 
 
 _WITHOUT_NUMBA = """
@@ -128,9 +128,9 @@ import sys
 import postshift
 assert "numba" not in sys.modules, "importing postshift imports numba"
 sys.modules["numba"] = None
-from postshift import MemoryEngine, PlugIn, Sample
+from postshift import MemoryEngine, PlugIn, Rows
 from postshift.exceptions import SettingError
-sample = Sample.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+sample = Rows.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
 rule = PlugIn(weighting="diagonal", alpha=[[1.0, 1.0]], n_classes=2)
 assert MemoryEngine(sample).influence_sums(rule).single.sum() > 0
 try:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postshift import MemoryEngine, PlugIn, Sample
+from postshift import MemoryEngine, PlugIn, Rows
 from postshift.engines import memory, settled
-from postshift.engines.rows import Rows, RuleWeights, strongest_other
+from postshift.engines.rows import KernelRows, RuleWeights, strongest_other
 from postshift.engines.settled import SettledBins
 from postshift.engines.two_classes import SortedColumn
 
@@ -25,8 +25,8 @@ def drawn_rows(rng, *, n, m, n_bases, weighted, dtype, coarse):
         eta = np.round(eta * 8) / 8  # many ties, sums that differ from 1
     phi = np.eye(n_bases)[rng.integers(n_bases, size=n)]
     weights = rng.uniform(0, 2, size=n) if weighted else None
-    sample = Sample(eta=eta.astype(dtype), phi=phi, labels=rng.integers(m, size=n), weights=weights)
-    return Rows.of(sample, n_categories=m)
+    sample = Rows(eta=eta.astype(dtype), phi=phi, labels=rng.integers(m, size=n), weights=weights)
+    return KernelRows.of(sample, n_categories=m)
 
 
 def drawn_rule(rng, *, m, n_bases, kind):
@@ -117,7 +117,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
         pytest.importorskip("numba")
     rng = np.random.default_rng(1)
     rows = drawn_rows(rng, n=3000, m=4, n_bases=3, weighted=False, dtype=np.float64, coarse=False)
-    sample = Sample(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp))
+    sample = Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp))
     rules = [PlugIn(weighting="diagonal", alpha=rng.uniform(0.5, 2, size=(3, 4)), n_classes=4) for _ in range(3)]
     plain = MemoryEngine(sample, kernels=kernels)
     assert plain._sorted is None
@@ -133,9 +133,9 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
     assert isinstance(engine._sorted, SettledBins)
 
 
-def test_two_questions_about_a_rule_are_one_pass(monkeypatch):
+def test_two_queries_about_a_rule_are_one_pass(monkeypatch):
     rows = drawn_rows(np.random.default_rng(2), n=300, m=2, n_bases=1, weighted=False, dtype=float, coarse=False)
-    engine = MemoryEngine(Sample(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp)))
+    engine = MemoryEngine(Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp)))
     passes = []
     cells = SortedColumn.cells
     monkeypatch.setattr(SortedColumn, "cells", lambda self, rule: passes.append(rule) or cells(self, rule))

@@ -74,7 +74,7 @@ def test_what_is_told_of_the_fit():
     assert model.diagnostics_.n_val == len(data.y_val)
     assert {line.rule for line in model.diagnostics_.conditioning} == {line.rule for line in model.history_}
     table = model.history_.to_frame()
-    assert list(table.columns) == ["rule", "iteration", "metric", "step", "questions"]
+    assert list(table.columns) == ["rule", "iteration", "metric", "step", "queries"]
     assert len(table) == len(model.history_) > 0
     with pytest.raises(AttributeError):
         model.history_[0].metric = 1.0

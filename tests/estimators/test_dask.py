@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from postshift import PostShiftClassifier, PostShifter
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Engine
 from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
@@ -246,7 +246,7 @@ def test_tables_with_rows_elsewhere_go_to_other_processes_without_them():
     class Nowhere:
         n_rows = 7
 
-        def engine(self, basis) -> Statistics:
+        def engine(self, basis) -> Engine:
             raise AssertionError(basis)
 
     table = Table(eta=np.full((3, 2), 0.5), bases={}, whole=Nowhere())

@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import GMean, MacroF1, PostShiftClassifier, PostShifter, Sample, fw_eg
+from postshift import GMean, MacroF1, PostShiftClassifier, PostShifter, Rows, fw_eg
 from postshift.exceptions import LabelError, MetricError, WeightError
 from postshift.metrics import from_labels
 
@@ -88,8 +88,8 @@ def test_the_scale_of_weights_of_samples(scale, settings):
     groups = np.eye(2)[(eta[:, 0] > 0.6).astype(int)]
     one, two = (
         fw_eg(
-            Sample.of(eta, phi=groups, labels=y, weights=weights * factor),
-            Sample.of(eta, phi=groups, labels=y, weights=weights / factor),
+            Rows.of(eta, phi=groups, labels=y, weights=weights * factor),
+            Rows.of(eta, phi=groups, labels=y, weights=weights / factor),
             MacroF1(),
             max_iter=5,
             **settings,

@@ -11,7 +11,7 @@ import pytest
 from postshift import FrankWolfe, GMean, MemoryEngine, Mixture, converse
 from postshift.exceptions import ArchiveError, PostshiftError
 from postshift.rules import Choice, Interview, Problem
-from tests.core.test_frank_wolfe import driver_for, new_run
+from tests.core.test_frank_wolfe import new_run, oracle_for
 from tests.fuzz.cases import cases
 from tests.fuzz.damage import damaged_bytes, damaged_json
 from tests.fuzz.watch import watched
@@ -26,13 +26,13 @@ class Loop:
     """A run of the Frank-Wolfe loop, two iterations in."""
 
     def __init__(self, kind):
-        self.kind, self.driver = kind, driver_for(kind, PROBLEM.val, GMean())
+        self.kind, self.oracle = kind, oracle_for(kind, PROBLEM.val, GMean())
 
     def save(self, path):
         run = new_run(PROBLEM, self.kind, GMean())
         while run.state.iteration < 2:
-            question = run.ask()[0]
-            run.tell(question.key, self.driver.answer(question))
+            query = run.ask()[0]
+            run.tell(query.key, self.oracle.answer(query))
             run.ask()
         run.save(path)
 
@@ -40,7 +40,7 @@ class Loop:
         """Go on to the end; return the value that was reached."""
         metric = GMean() if self.kind == "confusion" else None
         run = FrankWolfe.load(path, MemoryEngine(PROBLEM.train), PROBLEM.val, kind=self.kind, metric=metric)
-        converse(run, self.driver)
+        converse(run, self.oracle)
         return run.result().value
 
 
@@ -54,8 +54,8 @@ class Asked:
         self.begin = lambda: Interview(lambda: Choice().fit(problem), about=problem.digest())
 
     def answer(self, interview):
-        question = interview.ask()[0]
-        interview.tell(question.key, value_of(GMean(), self.labels, question.predictions))
+        query = interview.ask()[0]
+        interview.tell(query.key, value_of(GMean(), self.labels, query.predictions))
 
     def save(self, path):
         interview = self.begin()
@@ -69,7 +69,7 @@ class Asked:
         interview.resume(path)
         if interview.ask():
             self.answer(interview)
-        return interview.n_questions
+        return interview.n_queries
 
 
 class Saved:
@@ -77,7 +77,7 @@ class Saved:
 
     def save(self, path):
         run = new_run(PROBLEM, "confusion", GMean())
-        converse(run, driver_for("confusion", PROBLEM.val, GMean()))
+        converse(run, oracle_for("confusion", PROBLEM.val, GMean()))
         run.result().mixture.save(path)
 
     def use(self, path):

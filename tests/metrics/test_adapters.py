@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, hamming_loss
 
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric
-from postshift.core.questions import Question
+from postshift.core.queries import Query
 from postshift.exceptions import MetricError, SettingError, ShapeError
 from postshift.metrics import (
     Accuracy,
     CellMetric,
-    LabelDriver,
+    LabelOracle,
     MacroF1,
-    PredictionDriver,
+    PredictionOracle,
     from_confusion,
     from_labels,
     from_predictions,
@@ -47,8 +47,8 @@ def streak(y_true, y_pred, sample_weight):
     return sample_weight[: wrong[0] if len(wrong) else None].sum() / sample_weight.sum()
 
 
-def question(kind, shown, *, n_rows=None, rows=None):
-    return Question(
+def query(kind, shown, *, n_rows=None, rows=None):
+    return Query(
         key="7:0", kind=kind, text="some value", n_rows=n_rows or len(shown), rows=rows, _predict=lambda: shown
     )
 
@@ -88,9 +88,9 @@ def test_answers_that_are_no_number(answer):
     with pytest.raises(MetricError, match="one finite number"):
         from_confusion(lambda _: answer).value(shown)
     with pytest.raises(MetricError, match=r"'7:0'.*one finite number"):
-        LabelDriver(from_labels(lambda _, __: answer), [0, 1], classes=[0, 1]).answer(question("hard", [0, 1]))
+        LabelOracle(from_labels(lambda _, __: answer), [0, 1], classes=[0, 1]).answer(query("hard", [0, 1]))
     with pytest.raises(MetricError, match=r"'7:0'.*one finite number"):
-        PredictionDriver(from_predictions(lambda _: answer, soft=True), classes=[0, 1]).answer(question("soft", shown))
+        PredictionOracle(from_predictions(lambda _: answer, soft=True), classes=[0, 1]).answer(query("soft", shown))
 
 
 @pytest.mark.parametrize("adapter", [from_confusion, from_labels, from_predictions])
@@ -180,7 +180,7 @@ def test_a_function_of_the_order_of_rows_does_not_agree_with_its_cells():
 
 @pytest.mark.parametrize("function", [plain_hits, gain])
 def test_cells_are_for_functions_of_weighted_labels_alone(function):
-    with pytest.raises(MetricError, match="LabelDriver"):
+    with pytest.raises(MetricError, match="LabelOracle"):
         CellMetric(from_labels(function), CLASSES)
 
 
@@ -194,54 +194,54 @@ def test_what_cells_refuse():
         CellMetric(from_labels(f1_score), CLASSES).value(np.eye(3) / 3)
 
 
-# ------------------------------------------------------------------------------ drivers
+# ------------------------------------------------------------------------------ oracles
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @given(seed=st.integers(0, 10**6))
-def test_soft_questions_are_answered_exactly(weighted, seed):
+def test_soft_queries_are_answered_exactly(weighted, seed):
     rows = Rows(seed, n_classes=3, soft=True)
     if not weighted:
         rows.weights = np.ones(len(rows.truth))
     weights = rows.weights if weighted else None
-    driver = LabelDriver(from_labels(hits), rows.truth, classes=CLASSES, weights=weights)
-    assert (driver.kind, driver.takes_subsets) == ("soft", True)
+    oracle = LabelOracle(from_labels(hits), rows.truth, classes=CLASSES, weights=weights)
+    assert (oracle.kind, oracle.takes_subsets) == ("soft", True)
     expected = Accuracy().value(rows.confusion)
-    assert driver.answer(question("soft", rows.table)) == pytest.approx(float(expected))
+    assert oracle.answer(query("soft", rows.table)) == pytest.approx(float(expected))
 
 
 def test_rows_of_weight_zero_are_not_shown():
     seen = []
     function = from_labels(lambda a, b, sample_weight: seen.append((a, b, sample_weight)) or 0.0)
-    driver = LabelDriver(function, [0, 1, 2], classes=CLASSES, weights=[1, 0, 2])
-    driver.answer(question("soft", np.array([[1.0, 0, 0], [0, 1.0, 0], [0.5, 0, 0.5]])))
+    oracle = LabelOracle(function, [0, 1, 2], classes=CLASSES, weights=[1, 0, 2])
+    oracle.answer(query("soft", np.array([[1.0, 0, 0], [0, 1.0, 0], [0.5, 0, 0.5]])))
     truth, labels, weights = seen[0]
     assert truth.tolist() == ["cat", "eel", "eel"]
     assert labels.tolist() == ["cat", "cat", "eel"]
     assert weights.tolist() == [1, 1, 1]
 
 
-def test_hard_questions_see_the_user_s_classes():
-    driver = LabelDriver(from_labels(plain_hits), [0, 1, 2, 2], classes=CLASSES)
-    assert driver.kind == "hard"
-    assert driver.answer(question("hard", np.array([0, 1, 2, 1]))) == 0.75
-    weighted = LabelDriver(from_labels(hits), [0, 1, 2, 2], classes=CLASSES, weights=[1, 1, 1, 3])
-    assert weighted.answer(question("hard", np.array([0, 1, 2, 1]))) == 0.5
+def test_hard_queries_see_the_user_s_classes():
+    oracle = LabelOracle(from_labels(plain_hits), [0, 1, 2, 2], classes=CLASSES)
+    assert oracle.kind == "hard"
+    assert oracle.answer(query("hard", np.array([0, 1, 2, 1]))) == 0.75
+    weighted = LabelOracle(from_labels(hits), [0, 1, 2, 2], classes=CLASSES, weights=[1, 1, 1, 3])
+    assert weighted.answer(query("hard", np.array([0, 1, 2, 1]))) == 0.5
 
 
 def test_a_loss_is_answered_with_its_negative():
-    driver = LabelDriver(from_labels(hamming_loss, greater_is_better=False), [0, 1], classes=[0, 1])
-    assert driver.answer(question("hard", np.array([1, 1]))) == -0.5
+    oracle = LabelOracle(from_labels(hamming_loss, greater_is_better=False), [0, 1], classes=[0, 1])
+    assert oracle.answer(query("hard", np.array([1, 1]))) == -0.5
 
 
 @pytest.mark.parametrize("kind", ["soft", "hard"])
 def test_subsets_of_the_rows(kind):
     rows = Rows(1, n_classes=3, soft=True)
     amount, kept = np.arange(60.0), np.array([50, 3, 4, 17])
-    driver = LabelDriver(
+    oracle = LabelOracle(
         from_labels(gain), rows.truth, classes=CLASSES, weights=rows.weights, metadata={"amount": amount}
     )
-    alone = LabelDriver(
+    alone = LabelOracle(
         from_labels(gain),
         rows.truth[kept],
         classes=CLASSES,
@@ -249,57 +249,57 @@ def test_subsets_of_the_rows(kind):
         metadata={"amount": amount[kept]},
     )
     shown = rows.table[kept] if kind == "soft" else np.argmax(rows.table[kept], axis=1)
-    found = driver.answer(question(kind, shown, n_rows=60, rows=kept))
-    assert found == pytest.approx(alone.answer(question(kind, shown)))
+    found = oracle.answer(query(kind, shown, n_rows=60, rows=kept))
+    assert found == pytest.approx(alone.answer(query(kind, shown)))
     chances = rows.table[kept] if kind == "soft" else np.eye(3)[shown]
     right = chances[np.arange(4), rows.truth[kept]]
     assert found == pytest.approx(np.average(amount[kept] * right, weights=rows.weights[kept]))
 
 
-def test_what_a_driver_of_labels_refuses():
+def test_what_a_oracle_of_labels_refuses():
     function = from_labels(plain_hits)
     with pytest.raises(MetricError, match="takes no sample_weight"):
-        LabelDriver(function, [0, 1], classes=[0, 1], weights=[1, 2])
+        LabelOracle(function, [0, 1], classes=[0, 1], weights=[1, 2])
     with pytest.raises(SettingError, match=r"needs the metadata \['amount'\]. Got \[\]"):
-        LabelDriver(from_labels(gain), [0, 1], classes=[0, 1])
+        LabelOracle(from_labels(gain), [0, 1], classes=[0, 1])
     with pytest.raises(SettingError, match="'extra'"):
-        LabelDriver(function, [0, 1], classes=[0, 1], metadata={"extra": [1, 2]})
+        LabelOracle(function, [0, 1], classes=[0, 1], metadata={"extra": [1, 2]})
     with pytest.raises(ShapeError, match="one value a row"):
-        LabelDriver(from_labels(gain), [0, 1], classes=[0, 1], metadata={"amount": [1, 2, 3]})
-    driver = LabelDriver(function, [0, 1], classes=[0, 1])
+        LabelOracle(from_labels(gain), [0, 1], classes=[0, 1], metadata={"amount": [1, 2, 3]})
+    oracle = LabelOracle(function, [0, 1], classes=[0, 1])
     with pytest.raises(ShapeError, match="3 validation rows"):
-        driver.answer(question("hard", [0, 1, 1]))
+        oracle.answer(query("hard", [0, 1, 1]))
     for kind in ("soft", "confusion"):
         with pytest.raises(MetricError, match=f"kind '{kind}'"):
-            driver.answer(question(kind, np.eye(2)))
-    weighted = LabelDriver(from_labels(hits), [0, 1, 1], classes=[0, 1], weights=[1, 0, 0])
+            oracle.answer(query(kind, np.eye(2)))
+    weighted = LabelOracle(from_labels(hits), [0, 1, 1], classes=[0, 1], weights=[1, 0, 0])
     with pytest.raises(MetricError, match="weight 0"):
-        weighted.answer(question("hard", [0, 1], n_rows=3, rows=np.array([1, 2])))
+        weighted.answer(query("hard", [0, 1], n_rows=3, rows=np.array([1, 2])))
 
 
-def test_what_a_function_raises_names_the_question():
-    driver = LabelDriver(from_labels(lambda a, b: a[99] == b), [0, 1], classes=[0, 1])
-    with pytest.raises(MetricError, match="IndexError at question '7:0'"):
-        driver.answer(question("hard", [0, 1]))
-    other = PredictionDriver(from_predictions(lambda labels: labels[99]), classes=[0, 1])
-    with pytest.raises(MetricError, match="IndexError at question '7:0'"):
-        other.answer(question("hard", [0, 1]))
+def test_what_a_function_raises_names_the_query():
+    oracle = LabelOracle(from_labels(lambda a, b: a[99] == b), [0, 1], classes=[0, 1])
+    with pytest.raises(MetricError, match="IndexError at query '7:0'"):
+        oracle.answer(query("hard", [0, 1]))
+    other = PredictionOracle(from_predictions(lambda labels: labels[99]), classes=[0, 1])
+    with pytest.raises(MetricError, match="IndexError at query '7:0'"):
+        other.answer(query("hard", [0, 1]))
 
 
 def test_functions_of_predictions():
     secret = np.array([0, 1, 2, 2])
-    hard = PredictionDriver(from_predictions(lambda labels: (labels == CLASSES[secret]).mean()), classes=CLASSES)
+    hard = PredictionOracle(from_predictions(lambda labels: (labels == CLASSES[secret]).mean()), classes=CLASSES)
     assert (hard.kind, hard.takes_subsets) == ("hard", False)
-    assert hard.answer(question("hard", np.array([0, 1, 2, 1]))) == 0.75
+    assert hard.answer(query("hard", np.array([0, 1, 2, 1]))) == 0.75
     soft = from_predictions(lambda table: 1 - table[np.arange(4), secret].mean(), soft=True, greater_is_better=False)
-    driver = PredictionDriver(soft, classes=CLASSES)
-    assert driver.kind == "soft"
-    assert driver.answer(question("soft", np.full((4, 3), 0.25))) == -0.75
+    oracle = PredictionOracle(soft, classes=CLASSES)
+    assert oracle.kind == "soft"
+    assert oracle.answer(query("soft", np.full((4, 3), 0.25))) == -0.75
 
 
-def test_what_a_driver_of_predictions_refuses():
-    driver = PredictionDriver(from_predictions(len), classes=CLASSES)
+def test_what_a_oracle_of_predictions_refuses():
+    oracle = PredictionOracle(from_predictions(len), classes=CLASSES)
     with pytest.raises(MetricError, match="serves 'hard'"):
-        driver.answer(question("soft", np.eye(3)))
+        oracle.answer(query("soft", np.eye(3)))
     with pytest.raises(MetricError, match="all rows or none"):
-        driver.answer(question("hard", [0, 1], n_rows=3, rows=np.array([0, 2])))
+        oracle.answer(query("hard", [0, 1], n_rows=3, rows=np.array([0, 2])))

@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import postshift
-from postshift import FrankWolfe, GMean, MemoryEngine, Mixture, PostShiftClassifier, Sample, fw_eg
+from postshift import FrankWolfe, GMean, MemoryEngine, Mixture, PostShiftClassifier, Rows, fw_eg
 from postshift.exceptions import UntrustedError
 from postshift.persistence import dump, load
 
@@ -46,7 +46,7 @@ def check_versions(path: Path) -> None:
 def check_runs() -> None:
     """Fit with both kinds of kernels; save a run and a mixture in between, and go on from the files."""
     eta = LogisticRegression().fit(TRAIN[FEATURES], TRAIN["label"]).predict_proba
-    samples = [Sample.of(eta(each[FEATURES]), labels=(each["label"] == "yes").astype(int)) for each in (TRAIN, VAL)]
+    samples = [Rows.of(eta(each[FEATURES]), labels=(each["label"] == "yes").astype(int)) for each in (TRAIN, VAL)]
     values = {
         kernels: fw_eg(MemoryEngine(samples[0], kernels=kernels), samples[1], GMean(), max_iter=5).value
         for kernels in ("numpy", "numba")
@@ -108,9 +108,9 @@ def check_dask() -> None:
 
     eta = LogisticRegression().fit(TRAIN[FEATURES], TRAIN["label"]).predict_proba
     labels = (TRAIN["label"] == "yes").to_numpy().astype(int)
-    val = Sample.of(eta(VAL[FEATURES]), labels=(VAL["label"] == "yes").astype(int))
+    val = Rows.of(eta(VAL[FEATURES]), labels=(VAL["label"] == "yes").astype(int))
     table = eta(TRAIN[FEATURES])
-    wanted = fw_eg(Sample.of(table, labels=labels), val, GMean(), max_iter=5).value
+    wanted = fw_eg(Rows.of(table, labels=labels), val, GMean(), max_iter=5).value
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster):
         parts = ArrayParts(da.from_array(table, chunks=(500, 2)), labels=da.from_array(labels, chunks=500))
         with DaskEngine(parts) as engine:

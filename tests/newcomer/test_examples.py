@@ -51,14 +51,14 @@ def test_noisy_labels():
 
 def test_an_oracle_is_asked_no_more_than_the_budget():
     shown = output_of("oracle_budget.py")
-    assert int(re.search(r"(\d+) questions of 150", shown).group(1)) <= 150
+    assert int(re.search(r"(\d+) queries of 150", shown).group(1)) <= 150
     plain, shifted = (float(value) for value in re.findall(r"the metric of .*? (\d\.\d+)", shown))
     assert shifted > plain + 0.05
 
 
 def test_a_person_is_asked_nothing_twice():
     shown = output_of("ask_a_person.py")
-    bound, answered, different = (int(value) for value in re.findall(r"\b(\d+) (?:questions|of them)", shown))
+    bound, answered, different = (int(value) for value in re.findall(r"\b(\d+) (?:queries|of them)", shown))
     assert 4 < answered == different <= bound
     plain, shifted = (float(value) for value in re.findall(r"0\.\d\d", shown))
     assert shifted > plain

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import postshift
-from postshift import GMean, HardDriver, Mixture, PostShifter, Sample, fw_eg
+from postshift import GMean, HardOracle, Mixture, PostShifter, Rows, fw_eg
 
 
 def main() -> None:
@@ -23,14 +23,14 @@ def main() -> None:
     p = rng.beta(1, 4, size=3000)
     labels = (rng.random(3000) < p).astype(int)
     eta = np.column_stack([1 - p, p])
-    train, val = (Sample.of(eta[rows], labels=labels[rows]) for rows in (slice(0, 2000), slice(2000, None)))
+    train, val = (Rows.of(eta[rows], labels=labels[rows]) for rows in (slice(0, 2000), slice(2000, None)))
     fit = fw_eg(train, val, GMean(), max_iter=10)
 
     def g_mean(predicted: np.ndarray) -> float:
         truth = labels[2000:]
         return float(np.sqrt(np.mean(predicted[truth == 1] == 1) * np.mean(predicted[truth == 0] == 0)))
 
-    blind = fw_eg(train, Sample.of(eta[2000:]), HardDriver(g_mean), radius=0.4, max_iter=10)
+    blind = fw_eg(train, Rows.of(eta[2000:]), HardOracle(g_mean), radius=0.4, max_iter=10)
     base = g_mean(np.argmax(eta[2000:], axis=1))
     with tempfile.TemporaryDirectory() as folder:
         fit.mixture.save(Path(folder) / "rule.npz")

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import tests.paper.transcription as slow
 from postshift import (
     Accuracy,
-    ConfusionDriver,
+    ConfusionOracle,
     FrankWolfe,
     GMean,
     MacroF1,
     MemoryEngine,
     Settings,
-    SoftDriver,
+    SoftOracle,
     converse,
 )
 from postshift.core.constrained import constrained_probes
@@ -83,8 +83,8 @@ def test_sigma(problem, name):
 
 def look(inquiry, base, answer):
     standing = standing_on(base)
-    questions = inquiry.questions(standing)
-    view = inquiry.view(None, [answer(question) for question in questions], standing=standing, step=1.0)
+    queries = inquiry.queries(standing)
+    view = inquiry.view(None, [answer(query) for query in queries], standing=standing, step=1.0)
     return inquiry.value(view), inquiry.gains(view)
 
 
@@ -95,14 +95,12 @@ def test_probe_values(problem, name, metric):
     probes = slow.probing_classifiers(base, val.phi, problem.radius, name)
     expected = [float(metric.value(slow.confusion(rows, probe))) for probe in probes]
     plan, family = ProbePlan(radius=problem.radius), weighting_named(name).probes
-    driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights)
+    oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
     by_matrix = ConfusionInquiry(val, metric, linearise="probes", family=family, plan=plan, parts=[None], anchor=None)
-    value, gains = look(by_matrix, base, driver.answer)
+    value, gains = look(by_matrix, base, oracle.answer)
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
     by_value = ValueInquiry(val, kind="soft", family=family, plan=plan, rows=None, anchor=None, seed=0)
-    value, gains = look(
-        by_value, base, lambda question: float(metric.value(slow.confusion(rows, question.predictions)))
-    )
+    value, gains = look(by_value, base, lambda query: float(metric.value(slow.confusion(rows, query.predictions))))
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
 
 
@@ -122,8 +120,8 @@ def test_gradient_values(problem, name, metric):
         parts=[None],
         anchor=None,
     )
-    driver = ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights)
-    _, gains = look(inquiry, base, driver.answer)
+    oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
+    _, gains = look(inquiry, base, oracle.answer)
     np.testing.assert_allclose(problem.radius * gains, expected, rtol=1e-11, atol=1e-12)
 
 
@@ -196,7 +194,7 @@ def test_whole_run(basis, name, split, known):
         ),
         halves=halves,
     )
-    converse(run, ConfusionDriver(problem.val.labels, n_classes=3, weights=problem.val.weights))
+    converse(run, ConfusionOracle(problem.val.labels, n_classes=3, weights=problem.val.weights))
     for ours, theirs in zip(run.state.vertices, expected.alphas, strict=True):
         np.testing.assert_allclose(ours.reshape(-1), theirs, rtol=1e-7, atol=1e-9)
     table = run.result().mixture.distribution(problem.val.eta, problem.val.phi)
@@ -207,7 +205,7 @@ def test_whole_run(basis, name, split, known):
 
 @pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
 def test_whole_run_by_values_alone(name):
-    """A driver that tells values only leads to the same vertices as confusion matrices do."""
+    """An oracle that tells values only leads to the same vertices as confusion matrices do."""
     problem = make_problem(seed=3, basis="overlapping", n_bases=3)
     metric, rows = MacroF1(), rows_of(problem.val)
     expected = transcribed_run(problem, metric, name, n_iter=3, known=False, halves=None)
@@ -217,7 +215,7 @@ def test_whole_run_by_values_alone(name):
         kind="soft",
         settings=Settings(weighting=name, radius=problem.radius, max_iter=3),
     )
-    converse(run, SoftDriver(lambda table: metric.value(slow.confusion(rows, table))))
+    converse(run, SoftOracle(lambda table: metric.value(slow.confusion(rows, table))))
     table = run.result().mixture.distribution(problem.val.eta, problem.val.phi)
     np.testing.assert_allclose(table, expected.tables[-1], **TIGHT)
 
@@ -254,7 +252,7 @@ def test_constrained_elicitation(share):
         metric=metric,
         settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
     )
-    converse(run, ConfusionDriver(val.labels, n_classes=3))
+    converse(run, ConfusionOracle(val.labels, n_classes=3))
     weights = -run.probes.anchor.alpha
     start = inverse_prior(np.bincount(train.labels), n_bases=3)
     value = slow.queried_metric(rows_of(val), lambda c: float(metric.value(c)))
@@ -280,5 +278,5 @@ def test_constrained_elicitation(share):
         kind="soft",
         settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
     )
-    converse(values, SoftDriver(lambda table: metric.value(slow.confusion(rows_of(val), table))))
+    converse(values, SoftOracle(lambda table: metric.value(slow.confusion(rows_of(val), table))))
     np.testing.assert_allclose(values.state.vertices[0], run.state.vertices[0], rtol=1e-9)

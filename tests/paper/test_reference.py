@@ -9,14 +9,14 @@ import pytest
 
 from postshift import (
     Accuracy,
-    ConfusionDriver,
+    ConfusionOracle,
     FrankWolfe,
     GMean,
     MacroF1,
     MemoryEngine,
     Mixture,
     PlugIn,
-    Sample,
+    Rows,
     Settings,
     converse,
 )
@@ -47,7 +47,7 @@ class Reference:
         self.alphas = self.data["weights"] * (len(self.train.eta) / self.train.phi.sum(axis=0))[:, None]
 
     def _sample(self, part):
-        return Sample.of(self.data[f"eta_{part}"], phi=self.data[f"phi_{part}"], labels=self.data[f"y_{part}"])
+        return Rows.of(self.data[f"eta_{part}"], phi=self.data[f"phi_{part}"], labels=self.data[f"y_{part}"])
 
     def plugin(self, alpha):
         return PlugIn(weighting=DIAGONAL, alpha=alpha, n_classes=self.n_classes)
@@ -65,7 +65,7 @@ class Reference:
                 linearise="gradient" if self.data["known_psi"] else "probes",
             ),
         )
-        converse(run, ConfusionDriver(self.val.labels, n_classes=self.n_classes))
+        converse(run, ConfusionOracle(self.val.labels, n_classes=self.n_classes))
         return run
 
     def program_iterate(self, t):

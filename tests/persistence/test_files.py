@@ -26,7 +26,7 @@ from postshift.metrics import (
     metric_named,
 )
 from postshift.persistence import dump, files, load
-from postshift.rules import Choice, FittedRule, Table, without_questions
+from postshift.rules import Choice, FittedRule, Table, without_queries
 from tests.persistence.helpers import short_menu
 from tests.rules.helpers import labelled
 
@@ -52,7 +52,7 @@ def read(path):
 @pytest.fixture(scope="module")
 def chosen():
     problem = labelled(MinRecall(), basis="overlapping", n_bases=2)
-    return without_questions(Choice(entries=short_menu(), n_folds=2).fit(problem)), problem.val
+    return without_queries(Choice(entries=short_menu(), n_folds=2).fit(problem)), problem.val
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -10,7 +10,7 @@ from postshift import Mixture, PlugIn
 from postshift.exceptions import ExportError, ShapeError
 from postshift.metrics import GMean, MacroF1, MinRecall
 from postshift.persistence import phi_inputs, rule_to_onnx
-from postshift.rules import Choice, FittedRule, Table, rule_named, without_questions
+from postshift.rules import Choice, FittedRule, Table, rule_named, without_queries
 from postshift.rules.choice import AveragedRule
 from tests.persistence.helpers import averaged_rules, random_stack, random_table, run, run_rule, short_menu
 from tests.rules.helpers import labelled
@@ -46,7 +46,7 @@ def test_graph_of_any_rule_labels_as_numpy_does(drawn):
 )
 def test_chosen_rule_on_many_rows(metric, how):
     problem = labelled(metric, basis="overlapping", n_bases=2)
-    rule = without_questions(Choice(how=how, entries=short_menu(), n_folds=2).fit(problem)).rule
+    rule = without_queries(Choice(how=how, entries=short_menu(), n_folds=2).fit(problem)).rule
     rng = np.random.default_rng(1)
     eta = rng.dirichlet(np.ones(3), size=MANY)
     assert_same(rule, Table.of(eta, bases={"user": np.column_stack([np.ones(MANY), rng.random(MANY) < 0.5])}))
@@ -55,7 +55,7 @@ def test_chosen_rule_on_many_rows(metric, how):
 @pytest.mark.parametrize("name", ["base", "stack", "influence [user]", "stack + influence [user]", "FW-EG [user]"])
 def test_single_rules_on_many_rows(name):
     problem = labelled(GMean(), basis="overlapping", n_bases=3)
-    rule = alone(without_questions(rule_named(name, problem).fit(problem)))
+    rule = alone(without_queries(rule_named(name, problem).fit(problem)))
     rng = np.random.default_rng(2)
     phi = np.column_stack([np.ones(MANY), rng.random((MANY, 2)) < 0.5])
     assert_same(rule, Table.of(rng.dirichlet(np.ones(3), size=MANY), bases={"user": phi}))

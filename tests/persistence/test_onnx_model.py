@@ -32,7 +32,7 @@ from postshift.rules import (
     SmoothedPlugin,
     Stacked,
     Table,
-    without_questions,
+    without_queries,
 )
 from postshift.rules.choice import AveragedRule
 from tests.persistence.helpers import run
@@ -62,7 +62,7 @@ def fitted(estimator, *, bases=None, entries=None, n_classes=3):
         basis.fit(X[:400], y[:400])
     rows = slice(400, 600)
     problem = Problem.labelled(table_of(made, X[:400]), table_of(made, X[rows], y[rows]), GMean())
-    made.rule_ = without_questions(Choice(entries=entries or MENU, n_folds=2).fit(problem)).rule
+    made.rule_ = without_queries(Choice(entries=entries or MENU, n_folds=2).fit(problem)).rule
     return made, X[600:]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
-from postshift import Accuracy, ExpectedReward, Sample, fw_eg, pi_ew
+from postshift import Accuracy, ExpectedReward, Rows, fw_eg, pi_ew
 from tests.problems import make_problem, problems
 
 
@@ -32,7 +32,7 @@ def finite_distribution(seed, *, n_points=12, n_classes=3):
     """All pairs (x, y) of a finite distribution, weighted by their probability; eta is exact."""
     rng = np.random.default_rng(seed)
     eta, mass = rng.dirichlet(np.ones(n_classes), size=n_points), rng.dirichlet(np.ones(n_points))
-    rows = Sample.of(
+    rows = Rows.of(
         np.repeat(eta, n_classes, axis=0),
         labels=np.tile(np.arange(n_classes), n_points),
         weights=(mass[:, None] * eta).reshape(-1),
@@ -58,12 +58,12 @@ def test_noisy_training_labels_on_a_linear_metric():
     eta, mass, clean = finite_distribution(3, n_points=15)
     transition = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
     noisy_eta = eta @ transition
-    noisy = Sample.of(
+    noisy = Rows.of(
         np.repeat(noisy_eta, 3, axis=0),
         labels=np.tile(np.arange(3), 15),
         weights=(mass[:, None] * noisy_eta).reshape(-1),
     )
-    val = Sample.of(np.repeat(noisy_eta, 3, axis=0), labels=clean.labels, weights=clean.weights)
+    val = Rows.of(np.repeat(noisy_eta, 3, axis=0), labels=clean.labels, weights=clean.weights)
     best = float(mass @ eta.max(axis=1))
     assert pi_ew(noisy, val, Accuracy(), weighting="full").value == pytest.approx(best, rel=1e-9)
     assert pi_ew(noisy, val, Accuracy()).value <= best + 1e-12

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, GMean, MacroF1, MemoryEngine, Sample, fw_eg
+from postshift import Accuracy, GMean, MacroF1, MemoryEngine, Rows, fw_eg
 from tests.problems import make_problem, problems
 
 METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
@@ -16,7 +16,7 @@ WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full"])
 
 def permuted(sample, order):
     place = np.argsort(order)
-    return Sample.of(sample.eta[:, order], phi=sample.phi, labels=place[sample.labels], weights=sample.weights)
+    return Rows.of(sample.eta[:, order], phi=sample.phi, labels=place[sample.labels], weights=sample.weights)
 
 
 def tie_free(mixture, sample):
@@ -46,8 +46,8 @@ def test_duplicating_rows_equals_weighting_them(problem, metric, weighting, seed
     def both(sample):
         times = rng.integers(1, 4, size=sample.n_samples)
         kept = {"phi": sample.phi, "labels": sample.labels}
-        weighted = Sample.of(sample.eta, **kept, weights=times)
-        repeated = Sample.of(
+        weighted = Rows.of(sample.eta, **kept, weights=times)
+        repeated = Rows.of(
             np.repeat(sample.eta, times, axis=0), **{k: np.repeat(v, times, axis=0) for k, v in kept.items()}
         )
         return weighted, repeated

@@ -100,7 +100,7 @@ def many_classes():
 
 @cache
 def queried():
-    """A metric by questions, whose labels nobody else knows."""
+    """A metric by queries, whose labels nobody else knows."""
     rows = random_rows(3)
 
     def mean_recall(labels):
@@ -219,7 +219,7 @@ ALL = {
     "two classes, bases": two_classes_facts,
     "hostile names": hostile,
     "120 classes": many_classes,
-    "by questions": queried_facts,
+    "by queries": queried_facts,
     "untouched": untouched,
     "fallback": fallback,
     "weighted": lambda: weighted().facts,

@@ -66,9 +66,9 @@ def test_history_is_that_of_the_estimator():
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("iteration", "f1_macro")
 
 
-def test_history_by_questions():
+def test_history_by_queries():
     display = HistoryDisplay.from_estimator(cases.queried().shifter)
-    assert display.ax_.get_xlabel() == "questions"
+    assert display.ax_.get_xlabel() == "queries"
     assert display.ax_.get_ylabel() == "their metric"
 
 

@@ -202,7 +202,7 @@ def test_without_labels_there_is_no_confusion_but_what_was_exchanged():
     assert facts.verdict.in_fit
     assert facts.verdict.after_interval is None
     assert 0 < facts.n_queries <= 200
-    assert dict(facts.settings)["budget"] == "200 questions"
+    assert dict(facts.settings)["budget"] == "200 queries"
 
 
 def test_a_model_that_was_fitted_again_is_told():

@@ -361,7 +361,7 @@ def test_settings_and_versions_are_shown_whatever_the_caller_tells():
 
 
 def test_a_page_without_labels_shows_what_was_exchanged():
-    page = page_of("by questions")
+    page = page_of("by queries")
     assert not page.all("svg", id="confusion-before")
     assert page.all("svg", id="exchange")
     pairs = {(p.before, p.after): p.n_rows for p in cases.queried_facts().changes.pairs}

@@ -32,7 +32,7 @@ def value_of(metric, labels, table):
 def answered(start, metric, labels, *, budget=None):
     """Run a fit as an interview; return its result and the interview."""
     interview = Interview(start, budget=budget)
-    while questions := interview.ask():
-        for question in questions:
-            interview.tell(question.key, value_of(metric, labels, question.predictions))
+    while queries := interview.ask():
+        for query in queries:
+            interview.tell(query.key, value_of(metric, labels, query.predictions))
     return interview.result(), interview

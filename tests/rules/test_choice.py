@@ -34,7 +34,7 @@ from postshift.rules import (
     Table,
     menu,
     rule_named,
-    without_questions,
+    without_queries,
 )
 from postshift.rules.fitted import plug_in_rule
 from postshift.rules.scoring import make_folds, shrunk_confusion, shrunk_value
@@ -49,7 +49,7 @@ def big(metric, seed=0, **kind):
 @pytest.mark.parametrize("how", ["average", "best"])
 def test_the_record_says_why(how):
     problem = big(GMean(), 1)
-    chosen = without_questions(Choice(how=how).fit(problem))
+    chosen = without_queries(Choice(how=how).fit(problem))
     record = chosen.record
     assert record.how == how
     assert len(record.entries) == 10
@@ -89,7 +89,7 @@ def test_scores_are_those_of_rows_not_used_for_the_fit():
             return Parrot()
 
     problem = big(Accuracy(), 2)
-    chosen = without_questions(Choice(how="best", entries=(Base(), ByHeart())).fit(problem))
+    chosen = without_queries(Choice(how="best", entries=(Base(), ByHeart())).fit(problem))
     assert chosen.record.fallback or chosen.rule.rules[0].name == "base"
     assert chosen.record.entries[1].score < 0.6
 
@@ -102,7 +102,7 @@ def test_the_guard_keeps_the_base(how):
     labels = (rng.random(3000) < eta[:, 1]).astype(int)
     table = Table.of(eta, labels=labels)
     problem = Problem.labelled(table.take(np.arange(2000)), table.take(np.arange(2000, 3000)), Accuracy())
-    chosen = without_questions(Choice(how=how, entries=(Base(), Shifted(), Shifted("other"))).fit(problem))
+    chosen = without_queries(Choice(how=how, entries=(Base(), Shifted(), Shifted("other"))).fit(problem))
     assert chosen.record.fallback or chosen.record.entries[0].weight == 1
     assert chosen.record.score == chosen.record.base_score
     np.testing.assert_array_equal(chosen.rule.labels(problem.val), problem.val.eta.argmax(axis=1))
@@ -156,13 +156,13 @@ def test_weights_of_the_average():
 
 def test_min_type_and_group_metrics():
     problem = big(MinRecall(), 3)
-    chosen = without_questions(Choice().fit(problem))
+    chosen = without_queries(Choice().fit(problem))
     base = value_of(MinRecall(), problem.val.labels, problem.val.eta.argmax(axis=1))
     assert value_of(MinRecall(), problem.val.labels, chosen.rule.labels(problem.val)) >= base
     train, val = tables(4, n_train=600, n_val=300, n_classes=2)
     groups = np.arange(300) % 2
     by_group = Problem.labelled(train, val, GroupGMean(n_groups=2, n_classes=2), groups=groups)
-    chosen = without_questions(Choice().fit(by_group))
+    chosen = without_queries(Choice().fit(by_group))
     assert "stack + expected utility" not in [entry.name for entry in chosen.record.entries]
 
 
@@ -171,24 +171,24 @@ def test_a_randomised_classifier_that_no_labels_reach_is_offered(metric):
     """Rows that no posterior tells apart: only drawing gives both classes a recall of one half."""
     val = Table.of(np.full((200, 2), 0.5), labels=np.arange(200) % 2)
     problem = Problem.labelled(val, val, metric)
-    rule = without_questions(Paper().fit(problem))
+    rule = without_queries(Paper().fit(problem))
     assert value_of(metric, val.labels, rule.labels(val)) == 0
     assert value_of(metric, val.labels, rule.distribution(val)) > 0.4
     assert "only the randomised classifier reaches" in rule.note
-    chosen = without_questions(Choice(entries=(Base(), Paper())).fit(problem))
+    chosen = without_queries(Choice(entries=(Base(), Paper())).fit(problem))
     assert chosen.record.fallback  # no labels are better than the base's
 
 
 def test_the_same_seed_gives_the_same_result():
     problem = big(GMean(), 5)
-    one, two = (without_questions(Choice(random_state=3).fit(problem)) for _ in range(2))
+    one, two = (without_queries(Choice(random_state=3).fit(problem)) for _ in range(2))
     assert one.record == two.record
     np.testing.assert_array_equal(one.rule.scores(problem.val), two.rule.scores(problem.val))
 
 
 def test_what_it_refuses():
     with pytest.raises(SettingError, match=r"one of .*'average', 'best', 'only'"):
-        without_questions(Choice(how="vote").fit(big(GMean())))
+        without_queries(Choice(how="vote").fit(big(GMean())))
 
 
 # -- by queries ----------------------------------------------------------------------------------------------
@@ -197,16 +197,16 @@ def test_what_it_refuses():
 @pytest.mark.parametrize("kind", ["soft", "hard"])
 @pytest.mark.parametrize("n_classes", [2, 10, 100])
 def test_by_queries_alone(kind, n_classes, record_property):
-    """A driver that takes no subsets: within its bound, and the number of questions is printed."""
+    """An oracle that takes no subsets: within its bound, and the number of queries is printed."""
     n_val = 40 * n_classes if n_classes < 100 else 1000
     train, val = tables(1, n_classes=n_classes, n_train=4 * n_val, n_val=n_val, n_bases=1)
     problem = Problem.queried(train, val, kind=kind)
     choice = Choice()
     bound = choice.bound(problem)
     chosen, interview = answered(lambda: choice.fit(problem), Accuracy(), val.labels)
-    assert interview.n_questions <= bound
+    assert interview.n_queries <= bound
     record_property(
-        "figure", f"choice by {kind} queries, m = {n_classes}: {interview.n_questions} questions, bound {bound}"
+        "figure", f"choice by {kind} queries, m = {n_classes}: {interview.n_queries} queries, bound {bound}"
     )
     base = value_of(Accuracy(), val.labels, val.eta.argmax(axis=1))
     assert value_of(Accuracy(), val.labels, chosen.rule.labels(val)) >= base
@@ -220,12 +220,12 @@ def test_a_budget_is_never_exceeded(budget):
     choice = Choice(budget=budget)
     assert choice.bound(problem) <= budget
     _, interview = answered(lambda: choice.fit(problem), GMean(), val.labels, budget=budget)
-    assert interview.n_questions <= budget
+    assert interview.n_queries <= budget
 
 
 def test_a_budget_that_pays_for_nothing():
     train, val = tables(2)
-    with pytest.raises(BudgetError, match="budget of 2 questions"):
+    with pytest.raises(BudgetError, match="budget of 2 queries"):
         Choice(budget=2).bound(Problem.queried(train, val, kind="soft"))
 
 
@@ -234,9 +234,9 @@ def test_the_base_stands_unless_beaten_by_more_than_noise():
     problem = Problem.queried(train, val, kind="hard")
     rng = np.random.default_rng(0)
     interview = Interview(lambda: Choice().fit(problem))
-    while questions := interview.ask():
-        for question in questions:
-            interview.tell(question.key, 0.5 + 0.001 * rng.random())  # nothing but noise
+    while queries := interview.ask():
+        for query in queries:
+            interview.tell(query.key, 0.5 + 0.001 * rng.random())  # nothing but noise
     chosen = interview.result()
     assert chosen.record.fallback
     np.testing.assert_array_equal(chosen.rule.labels(val), val.eta.argmax(axis=1))
@@ -248,17 +248,17 @@ def test_an_interview_is_taken_up_again(tmp_path):
     whole, first = answered(lambda: Choice().fit(problem), GMean(), val.labels)
     begun = Interview(lambda: Choice().fit(problem))
     for _ in range(3):
-        for question in begun.ask():
-            begun.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+        for query in begun.ask():
+            begun.tell(query.key, value_of(GMean(), val.labels, query.predictions))
     begun.save(tmp_path / "interview.npz")
     later = Interview(lambda: Choice().fit(problem))
     later.resume(tmp_path / "interview.npz")
     asked = 0
-    while questions := later.ask():
-        for question in questions:
-            later.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+    while queries := later.ask():
+        for query in queries:
+            later.tell(query.key, value_of(GMean(), val.labels, query.predictions))
             asked += 1
-    assert asked == first.n_questions - begun.n_questions
+    assert asked == first.n_queries - begun.n_queries
     assert later.result().record == whole.record
 
 
@@ -268,14 +268,14 @@ def test_folds_by_queries_where_subsets_are_served():
     choice = Choice(query_folds=3)
     interview = Interview(lambda: choice.fit(problem))
     sizes = set()
-    while questions := interview.ask():
-        for question in questions:
-            rows = np.arange(120) if question.rows is None else question.rows
+    while queries := interview.ask():
+        for query in queries:
+            rows = np.arange(120) if query.rows is None else query.rows
             sizes.add(len(rows))
-            assert (question.n_rows, len(question.predictions)) == (120, len(rows))
-            interview.tell(question.key, value_of(Accuracy(), val.labels[rows], question.predictions))
+            assert (query.n_rows, len(query.predictions)) == (120, len(rows))
+            interview.tell(query.key, value_of(Accuracy(), val.labels[rows], query.predictions))
     assert sizes == {80, 120}
-    assert interview.n_questions <= choice.bound(problem)
+    assert interview.n_queries <= choice.bound(problem)
     assert interview.result().record.how == "queries"
 
 
@@ -299,7 +299,7 @@ def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
     monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
     problem = big(GMean(), 6)
     groups = np.arange(200) // 4
-    chosen = without_questions(Choice(entries=(Base(), InversePrior())).fit(problem, fold_groups=groups))
+    chosen = without_queries(Choice(entries=(Base(), InversePrior())).fit(problem, fold_groups=groups))
     assert 0 < chosen.record.base_score < 1
     ((kept, left),) = make_folds(problem, groups, n_folds=5, seed=0)
     assert not set(groups[kept]) & set(groups[left])
@@ -320,9 +320,9 @@ def test_a_class_missing_in_a_fold_does_not_stop_the_fits():
     """Where a class has no rows its recall counts as 1: the others are still optimised."""
     problem = big(GMean(), 7, n_classes=4)
     part = problem.take(np.flatnonzero(problem.val.labels != 2))
-    smoothed = without_questions(SmoothedPlugin().fit(part))
+    smoothed = without_queries(SmoothedPlugin().fit(part))
     assert not np.allclose(smoothed.mixture.members[0].alpha, 1)
-    (value,) = without_questions(part.label_values([part.val.labels]))
+    (value,) = without_queries(part.label_values([part.val.labels]))
     assert value == pytest.approx(1)
     confusion = part.confusion(part.val.eta)
     metric = part.scoring_metric
@@ -337,20 +337,18 @@ def test_a_class_missing_in_a_fold_does_not_stop_the_fits():
 def test_tiny_validation_samples(n_val, n_classes):
     train, val = tables(8, n_val=max(n_val, 2 * n_classes), n_classes=n_classes)
     problem = Problem.labelled(train, val.take(np.arange(n_val)), Accuracy())
-    chosen = without_questions(Choice().fit(problem))
+    chosen = without_queries(Choice().fit(problem))
     assert chosen.rule.labels(val).shape == (val.n_rows,)
 
 
 @pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
 def test_fold_groups_that_cannot_be(groups):
     with pytest.raises(SettingError, match="there must be two groups or more"):
-        without_questions(Choice().fit(big(GMean()), fold_groups=groups))
+        without_queries(Choice().fit(big(GMean()), fold_groups=groups))
 
 
 def test_fewer_groups_than_folds():
-    chosen = without_questions(
-        Choice(entries=(Base(), InversePrior())).fit(big(GMean()), fold_groups=np.arange(200) % 3)
-    )
+    chosen = without_queries(Choice(entries=(Base(), InversePrior())).fit(big(GMean()), fold_groups=np.arange(200) % 3))
     assert chosen.record.entries[0].name == "base"
 
 
@@ -360,16 +358,16 @@ def test_an_interview_survives_an_error_and_knows_what_it_is_about(tmp_path):
     interview = Interview(lambda: Choice().fit(problem), budget=5, about=f"{problem.digest()}/g_mean")
 
     def go_on():
-        while questions := interview.ask():
-            for question in questions:
-                interview.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+        while queries := interview.ask():
+            for query in queries:
+                interview.tell(query.key, value_of(GMean(), val.labels, query.predictions))
 
     with pytest.raises(BudgetError, match="the budget is 5"):
         go_on()
-    answered_before = interview.n_questions
+    answered_before = interview.n_queries
     interview.budget = None
     go_on()
-    assert interview.n_questions > answered_before
+    assert interview.n_queries > answered_before
     assert interview.result().record.how == "queries"
     interview.save(tmp_path / "interview.npz")
     other = Interview(lambda: Choice().fit(problem), about=f"{problem.digest()}/accuracy")
@@ -382,9 +380,9 @@ def test_the_noise_margin_is_on_the_metrics_scale(scale):
     train, val = tables(10, n_val=300, n_train=900, n_classes=3)
     problem = Problem.queried(train, val, kind="soft", scale=scale)
     interview = Interview(lambda: Choice().fit(problem))
-    while questions := interview.ask():
-        for question in questions:
-            interview.tell(question.key, scale * value_of(GMean(), val.labels, question.predictions))
+    while queries := interview.ask():
+        for query in queries:
+            interview.tell(query.key, scale * value_of(GMean(), val.labels, query.predictions))
     names = [entry.name for entry in interview.result().record.entries if entry.weight == 1]
     assert names == names_at_scale_one(train, val)
 
@@ -408,21 +406,21 @@ def test_the_paper_needs_training_labels():
     train, val = tables()
     unlabelled = replace(train, labels=None)
     with pytest.raises(LabelError, match="needs training rows with labels"):
-        without_questions(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
+        without_queries(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
     with pytest.raises(SettingError, match=r"rule 'paper' needs more than there is here \(validation labels"):
         rule_named("paper", Problem.labelled(unlabelled, val, GMean()))
 
 
 def test_without_training_rows_the_validation_rows_serve_the_paper_as_both():
     _, val = tables()
-    alone = without_questions(Paper("user").fit(Problem.labelled(None, val, GMean())))
-    twice = without_questions(Paper("user").fit(Problem.labelled(val, val, GMean())))
+    alone = without_queries(Paper("user").fit(Problem.labelled(None, val, GMean())))
+    twice = without_queries(Paper("user").fit(Problem.labelled(val, val, GMean())))
     np.testing.assert_array_equal(alone.mixture.members[0].alpha, twice.mixture.members[0].alpha)
 
 
 def test_the_only_entry_is_taken_whatever_it_scores():
     problem = big(GMean(), n_classes=2)
-    chosen = without_questions(Choice(how="only", entries=(Base(), Shifted())).fit(problem))
+    chosen = without_queries(Choice(how="only", entries=(Base(), Shifted())).fit(problem))
     assert [entry.weight for entry in chosen.record.entries] == [0.0, 1.0]
     assert not chosen.record.fallback
     queried = Problem.queried(problem.train, problem.val, kind="soft")
@@ -443,7 +441,7 @@ def test_a_class_without_validation_rows_is_left_as_it_is():
     kept = val.take(np.flatnonzero(val.labels != 0))
     with pytest.warns(MissingClassWarning, match="no validation row of class 0"):
         problem = Problem.labelled(train, kept, GMean())
-    assert np.isfinite(without_questions(Choice().fit(problem)).record.score)
+    assert np.isfinite(without_queries(Choice().fit(problem)).record.score)
 
 
 def test_a_metric_that_raises_is_named():
@@ -453,7 +451,7 @@ def test_a_metric_that_raises_is_named():
 
     problem = big(Broken())
     with pytest.raises(MetricError, match="raised ZeroDivisionError: no profit today"):
-        without_questions(PluginSearch().fit(problem))
+        without_queries(PluginSearch().fit(problem))
 
 
 @pytest.mark.parametrize("metric", ["f1", GMean, np.mean])
@@ -470,7 +468,7 @@ def test_votes_where_hard_scores_would_decide_alone():
     labels = (rng.random(8000) < eta[:, 1] ** 1.4).astype(int)
     table = Table.of(eta, labels=labels)
     fit, other = table.take(np.arange(4000)), table.take(np.arange(4000, 8000))
-    chosen = without_questions(Choice().fit(Problem.labelled(None, fit, BinaryF1())))
+    chosen = without_queries(Choice().fit(Problem.labelled(None, fit, BinaryF1())))
     scored = Problem.labelled(None, other, BinaryF1())
     soft, made = (
         float(scored.metric_of(scored.confusion(onehot(rule.labels(other), n_classes=2))))
@@ -486,7 +484,7 @@ def test_votes_where_hard_scores_would_decide_alone():
 @pytest.mark.parametrize("how", ["average", "best", "only"])
 def test_held_out_labels_have_the_score_and_its_interval_is_around_it(how):
     problem = big(Accuracy())
-    chosen = without_questions(Choice(how=how).fit(problem))
+    chosen = without_queries(Choice(how=how).fit(problem))
     held, record = chosen.held_out, chosen.record
     assert np.array_equal(held.rows, np.arange(problem.val.n_rows))
     assert not held.in_fit
@@ -503,7 +501,7 @@ def test_held_out_labels_have_the_score_and_its_interval_is_around_it(how):
 def test_held_out_rows_above_the_limit_are_numbered_among_all(monkeypatch):
     monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
     problem = big(Accuracy())
-    chosen = without_questions(Choice(how="only", entries=(Base(), InversePrior())).fit(problem))
+    chosen = without_queries(Choice(how="only", entries=(Base(), InversePrior())).fit(problem))
     held = chosen.held_out
     assert len(held.rows) < 150
     assert len(np.unique(held.rows)) == len(held.rows)

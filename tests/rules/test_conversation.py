@@ -28,8 +28,8 @@ def interview_of(problem, budget=None):
 
 def tell(interview, val, count=1, place=0):
     for _ in range(count):
-        question = interview.ask()[place]
-        interview.tell(question.key, value_of(GMean(), val.labels, question.predictions))
+        query = interview.ask()[place]
+        interview.tell(query.key, value_of(GMean(), val.labels, query.predictions))
 
 
 def other_labels(table):
@@ -68,7 +68,7 @@ def test_an_interview_is_not_resumed_by_another_problem(other, sides, tmp_path):
         interview_of(other(*sides)).resume(path)
     same = interview_of(asked(tables(9, n_val=100), reads_labels=True))
     same.resume(path)
-    assert same.n_questions == 1
+    assert same.n_queries == 1
 
 
 def test_labelled_problems_of_other_groups_differ(sides):
@@ -121,7 +121,7 @@ def test_a_file_that_was_changed_by_hand_is_refused_in_words(change, sides, tmp_
     later = interview_of(asked(sides))
     with pytest.raises(ArchiveError, match=r"interview\.npz"):
         later.resume(path)
-    assert later.n_questions == 0
+    assert later.n_queries == 0
     assert isinstance(later.ask(), tuple)
 
 

@@ -8,29 +8,29 @@ from sklearn.linear_model import LogisticRegression
 
 from postshift import (
     FrankWolfe,
-    HardDriver,
+    HardOracle,
     MemoryEngine,
     PostShiftClassifier,
     PostShifter,
-    Sample,
-    SoftDriver,
+    Rows,
+    SoftOracle,
     fw_eg,
     pi_ew,
 )
 from postshift.baselines import CoordinatePlugin, DirectSearch, OptMetric
 from postshift.exceptions import MetricError, PostshiftError, ShapeError
 from postshift.metrics import (
-    ConfusionDriver,
+    ConfusionOracle,
     ExpectedCost,
     ExpectedReward,
     GroupGMean,
     Penalised,
-    PredictionDriver,
+    PredictionOracle,
     from_confusion,
     from_predictions,
     maximised,
 )
-from postshift.rules import Base, Choice, InversePrior, Paper, Problem, SmoothedPlugin, Table, without_questions
+from postshift.rules import Base, Choice, InversePrior, Paper, Problem, SmoothedPlugin, Table, without_queries
 from tests.estimators.data import noisy
 
 COSTS = np.array([[0.0, 1.0], [6.0, 0.0]])
@@ -41,7 +41,7 @@ def rows():
     """Probabilities that are right, and labels drawn from them."""
     rng = np.random.default_rng(0)
     p = rng.beta(1, 4, size=1500)
-    return Sample.of(np.column_stack([1 - p, p]), labels=(rng.random(1500) < p).astype(int))
+    return Rows.of(np.column_stack([1 - p, p]), labels=(rng.random(1500) < p).astype(int))
 
 
 def mean_cost(rows, labels, costs=COSTS):
@@ -73,9 +73,9 @@ def test_the_paper_s_methods_minimise_a_cost(fit, metric, rows):
     assert found.value == pytest.approx(reward.value, rel=0.05)
 
 
-def test_a_driver_of_matrices_does_not_change_the_direction(rows):
-    driver = ConfusionDriver(rows.labels, n_classes=2, metric=ExpectedCost(COSTS))
-    found = fw_eg(rows, Sample.of(rows.eta), ExpectedCost(COSTS), driver=driver)
+def test_a_oracle_of_matrices_does_not_change_the_direction(rows):
+    oracle = ConfusionOracle(rows.labels, n_classes=2, metric=ExpectedCost(COSTS))
+    found = fw_eg(rows, Rows.of(rows.eta), ExpectedCost(COSTS), oracle=oracle)
     assert found.value == pytest.approx(fw_eg(rows, rows, ExpectedCost(COSTS)).value)
 
 
@@ -95,14 +95,14 @@ def soft_cost(rows):
     return lambda table: float((COSTS[rows.labels] * table).sum(axis=1).mean())
 
 
-@pytest.mark.parametrize("driver", ["soft", "hard", "prediction"])
-def test_drivers_answer_with_less_is_better_as_the_function_says(driver, rows):
-    if driver == "soft":
-        made = SoftDriver(from_predictions(soft_cost(rows), soft=True, greater_is_better=False))
+@pytest.mark.parametrize("oracle", ["soft", "hard", "prediction"])
+def test_oracles_answer_with_less_is_better_as_the_function_says(oracle, rows):
+    if oracle == "soft":
+        made = SoftOracle(from_predictions(soft_cost(rows), soft=True, greater_is_better=False))
     else:
         told = from_predictions(told_cost(rows), greater_is_better=False)
-        made = HardDriver(told) if driver == "hard" else PredictionDriver(told, classes=[0, 1])
-    found = fw_eg(rows, Sample.of(rows.eta), made, weighting="full", radius=0.3, max_iter=15)
+        made = HardOracle(told) if oracle == "hard" else PredictionOracle(told, classes=[0, 1])
+    found = fw_eg(rows, Rows.of(rows.eta), made, weighting="full", radius=0.3, max_iter=15)
     labels = found.mixture.predict(rows.eta)
     assert found.value < 0
     assert mean_cost(rows, labels) < dear_and_cheap(rows)[0]
@@ -112,15 +112,15 @@ def test_drivers_answer_with_less_is_better_as_the_function_says(driver, rows):
 def test_a_problem_of_the_rules_is_about_less_cost(rule, rows):
     table = Table.of(rows.eta, labels=rows.labels)
     problem = Problem.labelled(table, table, ExpectedCost(COSTS))
-    found = without_questions(rule.fit(problem))
-    (value,) = without_questions(problem.label_values([found.labels(table)]))
+    found = without_queries(rule.fit(problem))
+    (value,) = without_queries(problem.label_values([found.labels(table)]))
     assert value == pytest.approx(-mean_cost(rows, found.labels(table)))
 
 
 def test_the_choice_takes_the_cheaper_rule(rows):
     table = Table.of(rows.eta, labels=rows.labels)
     problem = Problem.labelled(table, table, ExpectedCost(COSTS))
-    chosen = without_questions(Choice(how="best", entries=(Base(), SmoothedPlugin())).fit(problem))
+    chosen = without_queries(Choice(how="best", entries=(Base(), SmoothedPlugin())).fit(problem))
     assert mean_cost(rows, chosen.rule.labels(table)) < mean_cost(rows, np.argmax(rows.eta, axis=1))
     assert chosen.record.score < 0
 
@@ -140,7 +140,7 @@ def test_baselines_minimise_a_cost(kind):
 def three_classes():
     rng = np.random.default_rng(1)
     eta = rng.dirichlet([2, 1, 1], size=400)
-    return Sample.of(eta, labels=np.array([rng.choice(3, p=row) for row in eta]))
+    return Rows.of(eta, labels=np.array([rng.choice(3, p=row) for row in eta]))
 
 
 WRONG = [ExpectedCost(COSTS), ExpectedReward(COSTS), ExpectedCost(np.ones((4, 4)))]

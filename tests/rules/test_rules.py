@@ -28,7 +28,7 @@ from postshift.rules import (
     Table,
     menu,
     rule_named,
-    without_questions,
+    without_queries,
 )
 from postshift.rules.posterior import centred_logs
 from postshift.rules.search import _values_at, distinct_cuts
@@ -40,14 +40,14 @@ METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
 
 def test_base_is_the_argmax():
     problem = labelled(GMean())
-    rule = without_questions(Base().fit(problem))
+    rule = without_queries(Base().fit(problem))
     np.testing.assert_array_equal(rule.labels(problem.val), problem.val.eta.argmax(axis=1))
     np.testing.assert_allclose(rule.scores(problem.val), problem.val.eta)
 
 
 def test_inverse_prior_is_its_closed_form():
     problem = labelled(GMean())
-    rule = without_questions(InversePrior().fit(problem))
+    rule = without_queries(InversePrior().fit(problem))
     expected = (problem.val.eta / problem.train.eta.mean(axis=0)).argmax(axis=1)
     np.testing.assert_array_equal(rule.labels(problem.val), expected)
 
@@ -56,7 +56,7 @@ def test_inverse_prior_is_its_closed_form():
 def test_plug_in_search_with_two_classes_is_the_best_of_all_thresholds(seed, metric):
     """One coordinate is all there is: brute force over every distinct threshold finds nothing better."""
     problem = labelled(metric, seed, n_classes=2)
-    rule = without_questions(PluginSearch().fit(problem))
+    rule = without_queries(PluginSearch().fit(problem))
     eta, labels = problem.val.eta, problem.val.labels
     ratio = eta[:, 1] / eta[:, 0]
     cuts = np.concatenate([[0], np.sort(ratio) * (1 + 1e-12), [np.inf]])
@@ -69,7 +69,7 @@ def test_plug_in_search_is_a_coordinate_optimum(seed, metric, n_classes):
     """A fine grid along any single weight brings nothing more, and the search ends no worse than it began."""
     problem = labelled(metric, seed, n_classes=n_classes)
     search = PluginSearch(max_sweeps=20)
-    rule = without_questions(search.fit(problem))
+    rule = without_queries(search.fit(problem))
     eta, labels = problem.val.eta, problem.val.labels
     weights = rule.mixture.members[0].alpha[0]
     found = value_of(metric, labels, rule.labels(problem.val))
@@ -105,7 +105,7 @@ def test_the_search_believes_what_its_weights_give(seed):
     for label in range(3):
         weights = np.array([1.0, 1.3, 0.7])
         cuts = distinct_cuts(weights, eta, label)
-        values = without_questions(_values_at(problem, weights, label, cuts))
+        values = without_queries(_values_at(problem, weights, label, cuts))
         for cut, value in zip(cuts, values, strict=True):
             weights[label] = cut
             assert value == pytest.approx(value_of(GMean(), labels, (weights * eta).argmax(axis=1)), abs=1e-12)
@@ -115,7 +115,7 @@ def test_probabilities_beyond_all_measure():
     eta = np.column_stack([np.full(40, 1e-200), np.linspace(1e-180, 1e-3, 40), np.ones(40)])
     eta /= eta.sum(axis=1, keepdims=True)
     problem = Problem.labelled(None, Table.of(eta, labels=np.arange(40) % 3), GMean())
-    assert np.isfinite(without_questions(PluginSearch().fit(problem)).mixture.members[0].alpha).all()
+    assert np.isfinite(without_queries(PluginSearch().fit(problem)).mixture.members[0].alpha).all()
 
 
 @pytest.mark.parametrize("objective", [_labelled_objective, _expected_objective])
@@ -130,7 +130,7 @@ def test_soft_weights_have_the_right_gradient(objective, metric):
 
 def test_smoothed_plug_in_beats_a_grid_of_softened_weights():
     problem = labelled(GMean(), 4, n_classes=2)
-    rule = without_questions(SmoothedPlugin().fit(problem))
+    rule = without_queries(SmoothedPlugin().fit(problem))
     weights = np.log(rule.mixture.members[0].alpha[0])
     found = value_of(GMean(), problem.val.labels, softened(problem.val.eta, weights))
     for shift in np.linspace(-3, 3, 121):
@@ -159,13 +159,13 @@ def test_expected_utility_of_a_linear_metric_is_close_to_the_bayes_rule():
     labels = np.array([rng.choice(3, p=row) for row in eta])
     reward = np.array([1.0, 2.0, 4.0])
     problem = Problem.labelled(None, Table.of(eta, labels=labels), ExpectedReward(np.diag(reward)))
-    rule = without_questions(ExpectedUtility().fit(problem))
+    rule = without_queries(ExpectedUtility().fit(problem))
     assert (rule.labels(problem.val) == (reward * eta).argmax(axis=1)).mean() > 0.95
 
 
 def test_the_stack_is_scikit_learns_regression():
     problem = labelled(GMean(), 5, n_val=200)
-    rule = without_questions(Stacked().fit(problem))
+    rule = without_queries(Stacked().fit(problem))
     model = LogisticRegression(C=1.0, max_iter=5000, tol=1e-8).fit(centred_logs(problem.val.eta), problem.val.labels)
     expected = model.predict_proba(centred_logs(problem.train.eta))
     np.testing.assert_allclose(rule.scores(problem.train), expected, atol=1e-4)
@@ -177,7 +177,7 @@ def test_the_stack_with_a_class_unseen_in_validation(n_classes):
     kept = val.take(np.flatnonzero(val.labels != 1))
     with pytest.warns(UserWarning, match="class 1"):
         problem = Problem.labelled(train, kept, Accuracy())
-    rule = without_questions(Stacked().fit(problem))
+    rule = without_queries(Stacked().fit(problem))
     assert (rule.scores(train)[:, 1] == 0).all()
     np.testing.assert_allclose(rule.scores(train).sum(axis=1), 1)
 
@@ -185,7 +185,7 @@ def test_the_stack_with_a_class_unseen_in_validation(n_classes):
 @pytest.mark.parametrize("basis", ["constant", "user"])
 def test_the_paper_rule_is_the_paper_method(basis):
     problem = labelled(GMean(), 7, n_val=300)
-    rule = without_questions(Paper(basis).fit(problem))
+    rule = without_queries(Paper(basis).fit(problem))
     fit = fw_eg(problem.train.sample(basis), problem.val.sample(basis), GMean())
     known = np.stack([member.alpha for member in fit.mixture.members])
     for member in rule.mixture.members:  # the sums of rows at hand are added in another order
@@ -224,7 +224,7 @@ def test_a_fit_that_must_ask():
     train, val = tables()
     queried = Problem.queried(train, val, kind="soft")
     with pytest.raises(NotFinishedError, match="needs an interview"):
-        without_questions(Influence().fit(queried))
+        without_queries(Influence().fit(queried))
 
 
 ASKING = [PluginSearch(), SmoothedPlugin(), Influence("user", 3), Paper("user", max_iter=3)]
@@ -239,21 +239,21 @@ def test_smoothed_plug_ins_need_the_value_of_soft_predictions():
     ("rule", "kind"),
     [*((rule, "soft") for rule in ASKING), *((rule, "hard") for rule in ASKING if rule != SmoothedPlugin())],
 )
-def test_by_questions_alone_within_the_bound(rule, kind):
+def test_by_queries_alone_within_the_bound(rule, kind):
     train, val = tables(8, n_val=200)
     queried = Problem.queried(train, val, kind=kind)
     assert rule.usable(queried)
     found, interview = answered(lambda: rule.fit(queried), GMean(), val.labels)
-    assert interview.n_questions <= rule.bound(queried)
+    assert interview.n_queries <= rule.bound(queried)
     base = value_of(GMean(), val.labels, val.eta.argmax(axis=1))
     assert value_of(GMean(), val.labels, found.labels(val)) > base - 0.05
 
 
-def test_influence_by_soft_questions_equals_influence_by_confusion_matrices():
+def test_influence_by_soft_queries_equals_influence_by_confusion_matrices():
     problem = labelled(GMean(), 9)
     queried = Problem.queried(problem.train, problem.val, kind="soft")
     rule = Influence("user", 4)
-    one = without_questions(rule.fit(problem))
+    one = without_queries(rule.fit(problem))
     two, _ = answered(lambda: rule.fit(queried), GMean(), problem.val.labels)
     if len(one.mixture.members) == len(two.mixture.members):  # the same way to labels was chosen
         np.testing.assert_allclose(one.mixture.members[-1].alpha, two.mixture.members[-1].alpha, rtol=1e-6)

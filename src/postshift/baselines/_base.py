@@ -14,18 +14,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, indexable, validate_data
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.questions import converse
+from postshift.core.queries import converse
 from postshift.estimators.model import label_values, positions
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.rules.conversation import Interview, without_questions
+from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.table import Table
 
 HELD_OUT = 0.2  # of the rows, where no validation rows are given
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class BothSides:
     """The rows of both sides, labels as positions among the classes."""
 
     X: Any
@@ -67,7 +67,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         """Return the label of every row."""
         return self.classes_[np.argmax(self._new_scores(X), axis=1)]
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Fit to checked rows."""
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._scores(validate_data(self, X, reset=False, skip_check_array=True))
 
-    def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> Rows:
+    def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> BothSides:
         """Return the rows of both sides; sets ``classes_`` and ``n_features_in_``."""
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
@@ -99,7 +99,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         self.classes_ = _classes(y, y_val)
         return self._rows(X, y, X_val, y_val)
 
-    def _held_out(self, X: Any, y: Any) -> Rows:
+    def _held_out(self, X: Any, y: Any) -> BothSides:
         """Return the rows with a stratified part of them as validation rows."""
         self.classes_ = _classes(y)
         codes = positions(y, self.classes_, name="y")
@@ -107,9 +107,9 @@ class Baseline(ClassifierMixin, BaseEstimator):
         kept, left = train_test_split(np.arange(len(codes)), test_size=HELD_OUT, stratify=stratify, random_state=0)
         return self._rows(_safe_indexing(X, kept), y[kept], _safe_indexing(X, left), y[left])
 
-    def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any) -> Rows:
+    def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any) -> BothSides:
         """Return rows whose labels are positions."""
-        return Rows(
+        return BothSides(
             X=X,
             y=positions(y, self.classes_, name="y"),
             X_val=X_val,
@@ -135,10 +135,10 @@ class CountedMetric:
         """Return the metric of labels, given as positions among the classes."""
         self.n_queries += 1
         asked = self._task.problem.label_values([labels])
-        if self._task.driver is None:
-            return without_questions(asked)[0]
+        if self._task.oracle is None:
+            return without_queries(asked)[0]
         interview = Interview(lambda: asked)
-        converse(interview, self._task.driver)
+        converse(interview, self._task.oracle)
         return interview.result()[0]
 
 

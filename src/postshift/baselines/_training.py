@@ -58,7 +58,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sample:
+class TensorRows:
     """Rows (float32), labels as positions among the classes, and weights of mean 1 or none."""
 
     X: Any
@@ -86,7 +86,7 @@ class Part:
     share: float
     rng: np.random.Generator
 
-    def of(self, sample: Sample) -> Batch:
+    def of(self, sample: TensorRows) -> Batch:
         """Return the tensors of these rows."""
         torch = torch_module()
         x = torch.tensor(sample.X[self.rows])
@@ -197,7 +197,7 @@ class Training:
         for k, each in enumerate(self._momentum):
             each.copy_(torch.tensor(state[f"momentum/{k}"]))
 
-    def run_epoch(self, sample: Sample, objective: Objective, member: Member) -> None:
+    def run_epoch(self, sample: TensorRows, objective: Objective, member: Member) -> None:
         """Train for an epoch, as one of several processes that share each batch."""
         parts = self._parts(len(sample.y), member)
         n_done = len(parts) * len(self.losses)
@@ -255,7 +255,7 @@ class Training:
 
 def train(
     training: Training,
-    sample: Sample,
+    sample: TensorRows,
     objective: Objective,
     *,
     checkpoint: Checkpoint | None = None,
@@ -277,7 +277,7 @@ def train(
                 progress(Epoch(number=len(training.losses), n_epochs=recipe.epochs, loss=training.losses[-1]))
 
 
-def _team(training: Training, sample: Sample, objective: Objective) -> AbstractContextManager[Member]:
+def _team(training: Training, sample: TensorRows, objective: Objective) -> AbstractContextManager[Member]:
     """Return this process as one of several, the others started; or alone."""
     recipe = training.recipe
     if recipe.n_processes == 1:
@@ -293,7 +293,7 @@ class _Job:
     recipe: Recipe
     losses: list[float]
     state: Weights
-    sample: Sample
+    sample: TensorRows
     objective: Objective
 
 

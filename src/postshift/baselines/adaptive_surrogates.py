@@ -24,8 +24,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import check_array, check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import Baseline, CountedMetric, Rows
-from postshift.estimators.bases import Rows as BasisRows
+from postshift.baselines._base import Baseline, BothSides, CountedMetric
+from postshift.estimators.bases import FeatureRows as BasisRows
 from postshift.estimators.bases import fitted_bases
 from postshift.exceptions import SettingError
 
@@ -150,7 +150,7 @@ class AdaptiveSurrogates(Baseline):
     score_ : float
         The metric of the model that was kept, on the validation rows.
     n_queries_ : int
-        Questions put to the metric: ``n_outer (n_perturbations + 1) + 1``.
+        Queries put to the metric: ``n_outer (n_perturbations + 1) + 1``.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -192,7 +192,7 @@ class AdaptiveSurrogates(Baseline):
         self.perturbation_scale = perturbation_scale
         self.random_state = random_state
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Run the outer steps and keep the best model."""
         self._check_settings()
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows.X, rows.y)
@@ -214,7 +214,7 @@ class AdaptiveSurrogates(Baseline):
         for name in ("outer_learning_rate", "inner_learning_rate", "perturbation_scale"):
             check_in_range(getattr(self, name), name=name, low=0, high=np.inf, open_low=True, open_high=True)
 
-    def _surrogates(self, rows: Rows) -> Surrogates:
+    def _surrogates(self, rows: BothSides) -> Surrogates:
         """Fit the bases and return the surrogates of the training rows."""
         train = BasisRows(X=rows.X, y=self.classes_[rows.y], codes=rows.y)
         val = BasisRows(X=rows.X_val, y=self.classes_[rows.y_val], codes=rows.y_val)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postshift._validation import FloatArray, IntArray
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.exceptions import LabelError
 
@@ -62,11 +62,11 @@ class CrossEntropyOnTrain(_OneSide):
     True
     """
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Fit to the training rows."""
         self._fit_to(rows.X, rows.y, name="training")
 
-    def _held_out(self, X: Any, y: Any) -> Rows:
+    def _held_out(self, X: Any, y: Any) -> BothSides:
         """Return all rows as training rows: nothing else is done with any."""
         held_out = super()._held_out(X, y)
         return self._rows(X, y, held_out.X_val, self.classes_[held_out.y_val])
@@ -98,6 +98,6 @@ class CrossEntropyOnValidation(_OneSide):
     True
     """
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Fit to the validation rows."""
         self._fit_to(rows.X_val, rows.y_val, name="validation")

@@ -21,7 +21,7 @@ from postshift.baselines._training import (
     Epoch,
     Objective,
     Recipe,
-    Sample,
+    TensorRows,
     Training,
     new_network,
     outputs,
@@ -201,7 +201,7 @@ def fit_positions(
     model : NetworkClassifier
         Whose parameters say how; it is fitted in its place.
     X : array-like
-        Rows.
+        BothSides.
     codes : array of shape (n,)
         Positions of the labels.
     classes : array of shape (m,)
@@ -227,7 +227,7 @@ def fit_positions(
     model.input_shape_ = X.shape[1:]
     recipe = recipe_of(model)
     scaled = None if weights is None else weights / weights.mean()
-    sample = Sample(X=X, y=np.asarray(codes, dtype=np.int64), weights=scaled)
+    sample = TensorRows(X=X, y=np.asarray(codes, dtype=np.int64), weights=scaled)
     if objective is None:
         objective = CrossEntropy(log_transition=_log_transition(model.transition, sample.y, len(model.classes_)))
     with torch_settings(recipe.n_threads):
@@ -276,7 +276,7 @@ def _log_transition(transition: Any, codes: IntArray, n_classes: int) -> FloatAr
 
 
 def _checkpoint(
-    model: NetworkClassifier, training: Training, sample: Sample, objective: Objective, name: str
+    model: NetworkClassifier, training: Training, sample: TensorRows, objective: Objective, name: str
 ) -> Checkpoint | None:
     """Return the file of a training that is new; None where no folder is given."""
     if model.checkpoint is None:

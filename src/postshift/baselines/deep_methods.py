@@ -18,13 +18,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Rows
+from postshift.baselines._base import BothSides
 from postshift.baselines._checkpoint import digest
 from postshift.baselines._processes import Member
 from postshift.baselines._training import (
     Batch,
     CrossEntropy,
-    Sample,
+    TensorRows,
     Training,
     Weights,
     laid_out,
@@ -52,7 +52,7 @@ class FineTuning:
     stopping_losses: FloatArray
 
 
-def prepared(estimator: Any, rows: Rows, *, classes: Any) -> tuple[Any, NetworkClassifier, Rows]:
+def prepared(estimator: Any, rows: BothSides, *, classes: Any) -> tuple[Any, NetworkClassifier, BothSides]:
     """Return the fitted transforming steps of a model (or None), its network, and the rows as the network sees them.
 
     The network is fitted where it was frozen, alone or with the whole model.
@@ -68,7 +68,7 @@ def prepared(estimator: Any, rows: Rows, *, classes: Any) -> tuple[Any, NetworkC
     return head, network, replace(rows, X=head.transform(rows.X), X_val=head.transform(rows.X_val))
 
 
-def trained(model: NetworkClassifier, rows: Rows, *, classes: Any) -> NetworkClassifier:
+def trained(model: NetworkClassifier, rows: BothSides, *, classes: Any) -> NetworkClassifier:
     """Return the model itself where it is fitted, else one of its parameters fitted to the training rows."""
     if not hasattr(model, "weights_"):
         return fit_positions(clone(model), rows.X, rows.y, classes=classes)
@@ -82,7 +82,7 @@ def trained(model: NetworkClassifier, rows: Rows, *, classes: Any) -> NetworkCla
 
 def fine_tune(
     model: NetworkClassifier,
-    rows: Rows,
+    rows: BothSides,
     *,
     classes: Any,
     tuning: IntArray,
@@ -98,7 +98,7 @@ def fine_tune(
     model : NetworkClassifier
         The network; one that is not fitted is trained on the training rows first. Batches, weight decay and
         augmentation are as its parameters say; the learning rate does not change, and one process does it all.
-    rows : Rows
+    rows : BothSides
         Rows of both sides.
     classes : array of shape (m,)
         The labels, sorted.
@@ -123,7 +123,7 @@ def fine_tune(
     start = trained(model, rows, classes=classes)
     recipe = replace(recipe_of(start), epochs=max_epochs, learning_rate=rate, cyclic=False, n_processes=1)
     X = checked_rows(start, rows.X_val)
-    parts = [Sample(X=X[part], y=rows.y_val[part]) for part in (tuning, stopping)]
+    parts = [TensorRows(X=X[part], y=rows.y_val[part]) for part in (tuning, stopping)]
     with torch_settings(recipe.n_threads):
         training = Training(recipe, start=start.weights_)
         tuned = copy(start)
@@ -132,7 +132,7 @@ def fine_tune(
 
 
 def learn_to_reweight(
-    model: NetworkClassifier, rows: Rows, *, classes: Any, val_batch_size: int = 100
+    model: NetworkClassifier, rows: BothSides, *, classes: Any, val_batch_size: int = 100
 ) -> NetworkClassifier:
     """Train a network in which every row of a batch counts as far as it helps validation rows (Ren et al., 2018).
 
@@ -141,7 +141,7 @@ def learn_to_reweight(
     model : NetworkClassifier
         Whose parameters say how the network is trained, from its ``initial_weights`` on. Of several processes, each
         weights its own share of a batch.
-    rows : Rows
+    rows : BothSides
         Rows of both sides.
     classes : array of shape (m,)
         The labels, sorted.
@@ -157,14 +157,14 @@ def learn_to_reweight(
     new = clone(model)
     validate_data(new, rows.X, skip_check_array=True)
     new.input_shape_ = np.shape(rows.X)[1:]
-    val = Sample(X=checked_rows(new, rows.X_val), y=rows.y_val)
+    val = TensorRows(X=checked_rows(new, rows.X_val), y=rows.y_val)
     size = check_count(val_batch_size, name="val_batch_size", low=1)
     objective = Reweighted(val=val, size=min(size, len(val.y)))
     return fit_positions(new, rows.X, rows.y, classes=classes, objective=objective, name="reweighting")
 
 
 def forward_correct(
-    model: NetworkClassifier, rows: Rows, *, classes: Any, transition: Any = None, percentile: float = 97
+    model: NetworkClassifier, rows: BothSides, *, classes: Any, transition: Any = None, percentile: float = 97
 ) -> NetworkClassifier:
     """Train a network on noisy labels through the matrix by which they came about (Patrini et al., 2017).
 
@@ -172,7 +172,7 @@ def forward_correct(
     ----------
     model : NetworkClassifier
         Whose parameters say how the network is trained. Where it is fitted, the transition is estimated from it.
-    rows : Rows
+    rows : BothSides
         Rows of both sides; those of validation are not looked at.
     classes : array of shape (m,)
         The labels, sorted.
@@ -199,7 +199,7 @@ def forward_correct(
 class Reweighted:
     """The loss of a batch whose rows count as far as they help ``size`` validation rows, drawn anew for each batch."""
 
-    val: Sample
+    val: TensorRows
     size: int
 
     @property
@@ -245,7 +245,7 @@ def example_weights(gradient: Any) -> Any:
     return helps / total if total > 0 else helps
 
 
-def _best_epoch(training: Training, parts: list[Sample], *, patience: float) -> tuple[int, Weights, FloatArray]:
+def _best_epoch(training: Training, parts: list[TensorRows], *, patience: float) -> tuple[int, Weights, FloatArray]:
     """Train on the first part; return the best epoch on the second, its weights, and the losses (epochs + 1, 2)."""
     losses = [[_mean_loss(training.network, part) for part in parts]]
     best_epoch, best = 0, training.weights
@@ -265,7 +265,7 @@ def check_no_transition(model: NetworkClassifier, *, method: str) -> None:
         raise SettingError(f"the network of {method} must have transition=None. Got one of its own")
 
 
-def _mean_loss(network: Any, sample: Sample) -> float:
+def _mean_loss(network: Any, sample: TensorRows) -> float:
     """Return the mean cross-entropy of a network that is done training, for now."""
     log_p = log_softmax(outputs(network, sample.X), axis=1)
     return float(-np.take_along_axis(log_p, sample.y[:, None], axis=1).mean())

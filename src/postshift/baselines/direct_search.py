@@ -11,7 +11,7 @@ from scipy.stats.qmc import LatinHypercube
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.baselines._base import CountedMetric, Rows
+from postshift.baselines._base import BothSides, CountedMetric
 from postshift.baselines.plugin_search import WeightedModel
 from postshift.exceptions import SettingError
 
@@ -31,7 +31,7 @@ class DirectSearch(WeightedModel):
     metric : str, metric, scorer or callable, default="balanced_accuracy"
         What to maximise: all that :class:`~postshift.PostShiftClassifier` takes.
     max_queries : int, default=1000
-        The most questions put to the metric, at least ``population``.
+        The most queries put to the metric, at least ``population``.
     population : int, default=20
         Candidates in a generation, at least 5.
     max_log_weight : float, default=7.0
@@ -46,7 +46,7 @@ class DirectSearch(WeightedModel):
     weights_ : array of shape (m,)
         The class weights, the first being 1.
     n_queries_ : int
-        Questions put to the metric.
+        Queries put to the metric.
     score_ : float
         The metric of the result on the validation rows; greater is better.
     classes_, n_features_in_, feature_names_in_
@@ -81,7 +81,7 @@ class DirectSearch(WeightedModel):
         self.max_log_weight = max_log_weight
         self.random_state = random_state
 
-    def _search(self, eta: FloatArray, rows: Rows, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
+    def _search(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the weights of the best candidate of all generations."""
         n_generations = self._n_generations()
         radius = check_in_range(self.max_log_weight, name="max_log_weight", low=0, high=300, open_low=True)
@@ -101,7 +101,7 @@ class DirectSearch(WeightedModel):
         return weights_of(found.x), metric.n_queries
 
     def _n_generations(self) -> int:
-        """Return how many generations the questions are enough for."""
+        """Return how many generations the queries are enough for."""
         population = check_count(self.population, name="population", low=MIN_POPULATION)
         max_queries = check_count(self.max_queries, name="max_queries", low=1)
         if max_queries < population:

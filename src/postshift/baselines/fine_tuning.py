@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import fine_tune, prepared
 from postshift.baselines.softmax import (
@@ -109,7 +109,7 @@ class FineTuned(Baseline):
         """Return the tuned model's probabilities (n, m)."""
         return self._new_scores(X)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Train and tune."""
         tuning, self.stopping_rows_ = self._parts(rows.y_val)
         if is_network(self.estimator):
@@ -118,7 +118,7 @@ class FineTuned(Baseline):
         trained = fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {})
         self._tune_softmax(trained, rows, tuning, self.stopping_rows_)
 
-    def _tune_network(self, rows: Rows, tuning: IntArray, stopping: IntArray) -> None:
+    def _tune_network(self, rows: BothSides, tuning: IntArray, stopping: IntArray) -> None:
         """Tune a network."""
         head, model, rows = prepared(self.estimator, rows, classes=self.classes_)
         found = fine_tune(
@@ -135,7 +135,7 @@ class FineTuned(Baseline):
         self.best_epoch_ = found.best_epoch
         self.estimator_ = joined(head, found.model)
 
-    def _tune_softmax(self, trained: Any, rows: Rows, tuning: IntArray, stopping: IntArray) -> None:
+    def _tune_softmax(self, trained: Any, rows: BothSides, tuning: IntArray, stopping: IntArray) -> None:
         """Tune a softmax model."""
         head, last = head_and_last(trained)
         X_val = transformed(head, rows.X_val)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from postshift._validation import FloatArray, IntArray, check_in_range, unknown
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.baselines.deep import is_network
 from postshift.baselines.softmax import check_transition, fitted_head, joined, one_hot
 from postshift.estimators.model import eta_of
@@ -76,7 +76,7 @@ class ForwardCorrection(Baseline):
         """Return the probabilities of the clean labels (n, m)."""
         return self._new_scores(X)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Estimate the transition, where it is not given, and train."""
         if isinstance(self.transition, str) and self.transition not in {ESTIMATE, VALIDATION}:
             raise SettingError(unknown(self.transition, [ESTIMATE, VALIDATION], what="way to have a transition"))
@@ -85,7 +85,7 @@ class ForwardCorrection(Baseline):
         else:
             self._fit_softmax(rows)
 
-    def _fit_network(self, rows: Rows) -> None:
+    def _fit_network(self, rows: BothSides) -> None:
         """Train a network."""
         from postshift.baselines import deep_methods  # which estimates transitions as this module does
 
@@ -98,7 +98,7 @@ class ForwardCorrection(Baseline):
         corrected = deep_methods.forward_correct(model, seen, classes=self.classes_, transition=self.transition_)
         self.estimator_ = joined(head, corrected)
 
-    def _fit_softmax(self, rows: Rows) -> None:
+    def _fit_softmax(self, rows: BothSides) -> None:
         """Train a softmax model."""
         labels = self.classes_[rows.y]
         head, X, model = fitted_head(self.estimator, rows.X, labels, method="forward correction")
@@ -108,7 +108,7 @@ class ForwardCorrection(Baseline):
         model.set_params(transition=self.transition_).fit(X, labels, classes=self.classes_)
         self.estimator_ = joined(head, model)
 
-    def _transition(self, rows: Rows) -> Any:
+    def _transition(self, rows: BothSides) -> Any:
         """Return the transition that was given or is estimated."""
         if not isinstance(self.transition, str):
             return self.transition
@@ -116,7 +116,7 @@ class ForwardCorrection(Baseline):
             return anchor_transition(eta_of(self.noisy_estimator_, rows.X, self.classes_), percentile=self.percentile)
         return labelled_transition(eta_of(self.noisy_estimator_, rows.X_val, self.classes_), rows.y_val)
 
-    def _held_out(self, X: Any, y: Any) -> Rows:
+    def _held_out(self, X: Any, y: Any) -> BothSides:
         """Return all rows as training rows, where validation rows are not looked at."""
         held_out = super()._held_out(X, y)
         if isinstance(self.transition, str) and self.transition == VALIDATION:

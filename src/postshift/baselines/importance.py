@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from postshift._validation import FloatArray, check_in_range, unknown
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.basis._columns import is_frame, names_of, number_table, take_columns, text_columns
 from postshift.basis.user import applied, fitted_copy
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen, positions
@@ -42,7 +42,7 @@ class Reweighted(Baseline):
         """Return the reweighted model's probabilities (n, m); a class without training rows gets 0."""
         return self._new_scores(X)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Find the weights and fit the model with them."""
         if self.on not in SIDES:
             raise SettingError(unknown(self.on, SIDES, what="value of on"))
@@ -59,7 +59,7 @@ class Reweighted(Baseline):
         labels = positions(self.estimator_.predict(X), self.classes_, name="the model's labels")
         return np.eye(len(self.classes_))[labels]
 
-    def _ratio(self, rows: Rows) -> FloatArray:
+    def _ratio(self, rows: BothSides) -> FloatArray:
         """Return, for every training row, how much denser the validation rows are there."""
         raise NotImplementedError
 
@@ -67,7 +67,7 @@ class Reweighted(Baseline):
         """Return the ratios as they are used."""
         return ratio
 
-    def _tables(self, rows: Rows) -> tuple[Any, Any]:
+    def _tables(self, rows: BothSides) -> tuple[Any, Any]:
         """Return the rows of both sides as numbers."""
         if self.embedding is None:
             return encoded(rows.X, rows.X_val, owner=self)
@@ -152,7 +152,7 @@ class ImportanceWeighting(Reweighted):
         self.embedding = embedding
         self.random_state = random_state
 
-    def _ratio(self, rows: Rows) -> FloatArray:
+    def _ratio(self, rows: BothSides) -> FloatArray:
         """Return the odds of being a validation row, times the ratio of the sample sizes."""
         if self.clip is not None:
             check_in_range(self.clip, name="clip", low=1, high=np.inf, open_high=True)

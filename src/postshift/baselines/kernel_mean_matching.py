@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state, gen_batches
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Rows
+from postshift.baselines._base import BothSides
 from postshift.baselines.importance import Reweighted
 from postshift.exceptions import InputError, SettingError
 
@@ -125,7 +125,7 @@ class KernelMeanMatching(Reweighted):
         self.embedding = embedding
         self.random_state = random_state
 
-    def _ratio(self, rows: Rows) -> FloatArray:
+    def _ratio(self, rows: BothSides) -> FloatArray:
         """Return the weights, part by part."""
         self._check_settings()
         rng = check_random_state(self.random_state)

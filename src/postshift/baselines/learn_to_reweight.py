@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import learn_to_reweight, prepared
 from postshift.baselines.softmax import (
@@ -99,14 +99,14 @@ class LearnToReweight(Baseline):
         """Return the trained model's probabilities (n, m)."""
         return self._new_scores(X)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Train."""
         if is_network(self.estimator):
             self._fit_network(rows)
         else:
             self._fit_softmax(rows)
 
-    def _fit_network(self, rows: Rows) -> None:
+    def _fit_network(self, rows: BothSides) -> None:
         """Train a network."""
         head, model, rows = prepared(self.estimator, rows, classes=self.classes_)
         if hasattr(model, "weights_"):
@@ -115,7 +115,7 @@ class LearnToReweight(Baseline):
         self.estimator_ = joined(head, trained)
         self.__dict__.pop("example_weights_", None)  # of an earlier fit
 
-    def _fit_softmax(self, rows: Rows) -> None:
+    def _fit_softmax(self, rows: BothSides) -> None:
         """Train a softmax model."""
         head, X, model = fitted_head(self.estimator, rows.X, self.classes_[rows.y], method="learning to reweight")
         theta = self._train(

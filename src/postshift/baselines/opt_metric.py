@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, check_count
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.baselines.plugin_search import model_of
 from postshift.core.plugin import onehot
 from postshift.core.psi import DifferentiableMetric, gradient_of
@@ -79,7 +79,7 @@ class OptMetric(Baseline):
         """Return the randomised classifier (n, m): what ``predict`` takes the likeliest class of."""
         return self._new_scores(X)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Fit the model to the validation rows and run Frank-Wolfe on them."""
         max_iter = check_count(self.max_iter, name="max_iter", low=1)
         problem = self._problem(rows, metadata)
@@ -95,7 +95,7 @@ class OptMetric(Baseline):
         self.gains_, self.shares_, self.history_ = frank_wolfe(problem, eta, max_iter=max_iter)
         self.n_queries_ = 0
 
-    def _problem(self, rows: Rows, metadata: Mapping[str, Any]) -> Problem:
+    def _problem(self, rows: BothSides, metadata: Mapping[str, Any]) -> Problem:
         """Return the metric on the validation rows; one without a gradient is refused."""
         groups = known_groups(self.metric, metadata)
         goal = goal_of(self.metric, classes=self.classes_, groups=groups, metadata=metadata)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Baseline, CountedMetric, Rows
-from postshift.core.questions import converse
+from postshift.baselines._base import Baseline, BothSides, CountedMetric
+from postshift.core.queries import converse
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.estimators.task import Task, goal_of, known_groups, make_task
-from postshift.rules.conversation import Interview, without_questions
+from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.fitted import FittedRule
 from postshift.rules.search import PluginSearch, overtaking
 from postshift.rules.table import Table
@@ -26,18 +26,18 @@ def model_of(estimator: Any, X: Any, y: Any) -> Any:
 class WeightedModel(Baseline):
     """A model fitted to the training rows whose probabilities are multiplied with class weights.
 
-    A subclass defines ``_search(eta, rows, metadata)``, which returns the weights and the number of questions.
+    A subclass defines ``_search(eta, rows, metadata)``, which returns the weights and the number of queries.
     """
 
     estimator: Any
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Fit the model, then search the weights on the validation rows."""
         self.estimator_ = model_of(self.estimator, rows.X, self.classes_[rows.y])
         eta = eta_of(self.estimator_, rows.X_val, self.classes_)
         self.weights_, self.n_queries_ = self._search(eta, rows, metadata)
 
-    def _search(self, eta: FloatArray, rows: Rows, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
+    def _search(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the class weights and how often the metric was asked."""
         raise NotImplementedError
 
@@ -79,7 +79,7 @@ class CoordinatePlugin(WeightedModel):
     weights_ : array of shape (m,)
         The class weights.
     n_queries_ : int
-        Questions put to the metric; 0 in the exact search where it is a function of the confusion matrix.
+        Queries put to the metric; 0 in the exact search where it is a function of the confusion matrix.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -109,7 +109,7 @@ class CoordinatePlugin(WeightedModel):
         self.max_sweeps = max_sweeps
         self.max_cuts = max_cuts
 
-    def _search(self, eta: FloatArray, rows: Rows, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
+    def _search(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the weights of the exact search or of the paper's grid."""
         if self.spacing is None:
             return self._exact(eta, rows, metadata)
@@ -120,7 +120,7 @@ class CoordinatePlugin(WeightedModel):
             weights[label] = best_ratio(metric, eta, label, zeta=zeta)
         return weights, metric.n_queries
 
-    def _exact(self, eta: FloatArray, rows: Rows, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
+    def _exact(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the weights that the rule of the menu finds."""
         rule = PluginSearch(
             max_sweeps=check_count(self.max_sweeps, name="max_sweeps", low=1),
@@ -158,9 +158,9 @@ def _pair_labels(moved: Any, label: int, last: int) -> IntArray:
 
 
 def _fitted(rule: PluginSearch, task: Task) -> tuple[FittedRule, int]:
-    """Return the fitted rule and the number of questions that were answered."""
-    if task.driver is None:
-        return without_questions(rule.fit(task.problem)), 0
+    """Return the fitted rule and the number of queries that were answered."""
+    if task.oracle is None:
+        return without_queries(rule.fit(task.problem)), 0
     interview = Interview(lambda: rule.fit(task.problem))
-    converse(interview, task.driver)
-    return interview.result(), interview.n_questions
+    converse(interview, task.oracle)
+    return interview.result(), interview.n_queries

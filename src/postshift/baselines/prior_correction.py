@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import Baseline, Rows
+from postshift.baselines._base import Baseline, BothSides
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.exceptions import InputError, SettingError
 
@@ -92,7 +92,7 @@ class PriorCorrection(Baseline):
         """Return the adjusted probabilities (n, m)."""
         return self._new_scores(X)
 
-    def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> Rows:
+    def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> BothSides:
         """Return the rows of both sides; labels that are not read are replaced by one of the training labels."""
         if self.on not in SOURCES:
             raise SettingError(unknown(self.on, SOURCES, what="value of on"))
@@ -100,7 +100,7 @@ class PriorCorrection(Baseline):
             y_val = np.repeat(np.asarray(y)[:1], _num_samples(X_val), axis=0)
         return super()._checked(X, y, X_val, y_val, metadata)
 
-    def _fit(self, rows: Rows, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Fit the model and find the new priors."""
         check_count(self.max_iter, name="max_iter", low=1)
         check_in_range(self.tol, name="tol", low=0, high=1)
@@ -115,7 +115,7 @@ class PriorCorrection(Baseline):
         )
         self.n_iter_ = len(self.log_likelihood_) - 1
 
-    def _fitted_model(self, rows: Rows) -> Any:
+    def _fitted_model(self, rows: BothSides) -> Any:
         """Return the model, fitted to the training rows unless it is frozen."""
         if is_frozen(self.estimator):
             return self.estimator

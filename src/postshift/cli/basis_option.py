@@ -17,7 +17,7 @@ from postshift.cli.inputs import Part
 from postshift.cli.row_numbers import counts_rows, differs_by_row
 from postshift.cli.rule_file import FittedBasis
 from postshift.cli.tables import FileTable
-from postshift.estimators.bases import Rows, fitted_bases
+from postshift.estimators.bases import FeatureRows, fitted_bases
 
 AUTO = "auto"
 
@@ -130,9 +130,9 @@ def _fitted(basis: Any, columns: list[str], classes: Classes, *, train: Part | N
     return Bases(fitted=kept, val=phi, train=on_train)
 
 
-def _rows(part: Part, frame: Any, classes: Classes) -> Rows:
+def _rows(part: Part, frame: Any, classes: Classes) -> FeatureRows:
     """Return the rows, some of their columns, as bases are fitted to them."""
-    return Rows(X=frame, y=part.labels(classes), codes=part.codes, weights=part.weights, eta=part.eta)
+    return FeatureRows(X=frame, y=part.labels(classes), codes=part.codes, weights=part.weights, eta=part.eta)
 
 
 def _check_labels(name: str, basis: Any, *, train: Part | None, val: Part) -> None:

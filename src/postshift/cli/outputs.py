@@ -42,7 +42,7 @@ def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: 
         "how": record.how,
         "scored_on": {"rows": len(shifter.held_out_.rows), "used_for_the_fit": bool(shifter.held_out_.in_fit)},
         "rules": [asdict(entry) for entry in record.entries],
-        "questions": shifter.n_queries_,
+        "queries": shifter.n_queries_,
         "training_rows": diagnostics.n_train,
         "validation_rows": diagnostics.n_val,
         "conditioning": [asdict(each) for each in diagnostics.conditioning],

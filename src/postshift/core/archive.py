@@ -60,7 +60,7 @@ def write_answers(
 ) -> None:
     """Write an archive of answers, refused where the file has answers that this one would lose.
 
-    The answers to the questions ``header["digests"]`` are the rows of the array ``known``. Of two processes that go on
+    The answers to the queries ``header["digests"]`` are the rows of the array ``known``. Of two processes that go on
     with the same file, each would write over what the other one was told.
     """
     with locked(Path(path).parent, wait=True):

@@ -17,7 +17,7 @@ import numpy as np
 from postshift._validation import FloatArray
 from postshift.core.moments import LabelSums
 from postshift.core.plugin import PlugIn
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Engine
 from postshift.core.weighting import DIAGONAL
 from postshift.exceptions import BasisError, SettingError
 
@@ -41,7 +41,7 @@ class ConstrainedProbes:
         return self.min_hit < self.requested_min_hit or self.max_leak > self.requested_max_leak
 
 
-def constrained_probes(train: Statistics, *, min_hit: float, max_leak: float) -> ConstrainedProbes:
+def constrained_probes(train: Engine, *, min_hit: float, max_leak: float) -> ConstrainedProbes:
     """Return probing classifiers that satisfy Eq. (11), with gamma and omega relaxed in steps where needed.
 
     The constraints are put on the probes before they are mixed into the base classifier: after mixing,
@@ -78,7 +78,7 @@ def constrained_probes(train: Statistics, *, min_hit: float, max_leak: float) ->
     )
 
 
-def _anchor_weights(train: Statistics) -> FloatArray:
+def _anchor_weights(train: Engine) -> FloatArray:
     """Return w (L, m) with few hits of ``argmin_j w_lj eta_j``; the last class has weight 1."""
     reference = train.n_classes - 1
     low = np.zeros((train.n_bases, train.n_classes))  # zeta = 0: always the other class
@@ -94,7 +94,7 @@ def _anchor_weights(train: Statistics) -> FloatArray:
     return weights
 
 
-def _worst(train: Statistics, zeta: FloatArray, reference: int) -> FloatArray:
+def _worst(train: Engine, zeta: FloatArray, reference: int) -> FloatArray:
     """Return the larger of the two hit counts of each pair, (L, m)."""
     found = train.pair_hits(_ratio(zeta), reference=reference)
     return np.maximum(found.own, found.reference)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from postshift._validation import FloatArray
 from postshift.core.decoupled import solve_decoupled
 from postshift.core.moments import ClassifierSums, LabelSums
-from postshift.core.statistics import Classifier, Statistics
+from postshift.core.statistics import Classifier, Engine
 from postshift.core.weighting import DIAGONAL, Weighting
 from postshift.exceptions import SingularProbesError
 
@@ -138,7 +138,7 @@ class ElicitedWeights:
 
     def __init__(
         self,
-        train: Statistics,
+        train: Engine,
         *,
         weighting: Weighting,
         labels: LabelSums,

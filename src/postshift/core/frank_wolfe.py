@@ -16,12 +16,12 @@ from postshift.core.loop import Loop
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import inverse_prior
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Kind
+from postshift.core.queries import Kind
 from postshift.core.records import FitResult, Settings
+from postshift.core.rows import Rows
 from postshift.core.runfile import data_digest, read_run
-from postshift.core.sample import Sample
 from postshift.core.sides import check_sides, check_training_labels, checked_halves, without_evidence
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Engine
 from postshift.core.stepsize import harmonic
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import ArchiveError, MetricError, SettingError
@@ -32,12 +32,12 @@ class FrankWolfe(Loop):
 
     Parameters
     ----------
-    train : Statistics
+    train : Engine
         The engine that holds the training rows.
-    val : Sample
-        eta and phi of the validation rows; labels stay with the driver.
+    val : Rows
+        eta and phi of the validation rows; labels stay with the oracle.
     kind : {"confusion", "soft", "hard"}
-        Which questions the driver can serve.
+        Which queries the oracle can serve.
     metric : ConfusionMetric, optional
         psi, needed for kind "confusion".
     settings : Settings
@@ -46,21 +46,21 @@ class FrankWolfe(Loop):
         The first iterate; by default ``argmax eta_i / prior_i`` with the training prior.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
-    held : Statistics, optional
+    held : Engine, optional
         An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion", no halves).
     """
 
     def __init__(
         self,
-        train: Statistics,
-        val: Sample,
+        train: Engine,
+        val: Rows,
         *,
         kind: Kind,
         metric: ConfusionMetric | None = None,
         settings: Settings | None = None,
         start: Mixture | None = None,
         halves: tuple[IntArray, IntArray] | None = None,
-        held: Statistics | None = None,
+        held: Engine | None = None,
     ) -> None:
         settings = settings or Settings()
         check_sides(train, val, start)
@@ -90,13 +90,13 @@ class FrankWolfe(Loop):
         """Return the mixture, the trace and, if any, what the constrained probes came to."""
         return replace(super().result(), probes=self.probes)
 
-    def _make_inquiry(self, val: Sample, settings: Settings) -> Inquiry:
+    def _make_inquiry(self, val: Rows, settings: Settings) -> Inquiry:
         """Decide once how iterates are looked at."""
         anchor = None if self.probes is None else self.probes.anchor
         family, plan = weighting_named(settings.weighting).probes, _plan(settings)
         if self._kind == "confusion":
             if self._metric is None:
-                raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
+                raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
             how: Any = {"linearise": settings.linearise, "family": family, "plan": plan, "anchor": anchor}
             if self._held is not None and self._halves is None:
                 return LocalInquiry(self._held, self._metric, val=val, influence=False, **how)
@@ -105,7 +105,7 @@ class FrankWolfe(Loop):
         if self._kind not in ("soft", "hard"):
             raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {self._kind!r} instead")
         if settings.linearise == "gradient":
-            raise SettingError("linearise='gradient' needs questions of kind 'confusion' and a metric with a gradient")
+            raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
         return ValueInquiry(
             val,
             kind=self._kind,
@@ -126,8 +126,8 @@ class FrankWolfe(Loop):
     def load(
         cls,
         path: str | os.PathLike[str],
-        train: Statistics,
-        val: Sample,
+        train: Engine,
+        val: Rows,
         *,
         kind: Kind,
         metric: ConfusionMetric | None = None,
@@ -161,7 +161,7 @@ def _plan(settings: Settings) -> ProbePlan:
     return ProbePlan(radius=1.0, share=settings.radius)
 
 
-def _constrained(train: Statistics, settings: Settings) -> ConstrainedProbes | None:
+def _constrained(train: Engine, settings: Settings) -> ConstrainedProbes | None:
     """Return the constrained probes where they were asked for."""
     if settings.min_hit is None or settings.max_leak is None:
         return None

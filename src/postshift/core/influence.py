@@ -40,11 +40,11 @@ from postshift.core.moments import ClassifierSums, GramSums, gram_sums, influenc
 from postshift.core.plugin import inverse_prior
 from postshift.core.probing import Fixed
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Kind
+from postshift.core.queries import Kind
 from postshift.core.records import RunSettings
+from postshift.core.rows import Rows
 from postshift.core.runfile import data_digest, read_run
-from postshift.core.sample import Sample
-from postshift.core.statistics import Classifier, Statistics
+from postshift.core.statistics import Classifier, Engine
 from postshift.core.stepsize import cautious
 from postshift.core.weighting import FULL
 from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
@@ -95,9 +95,7 @@ class InfluenceFit:
 
     weighting = FULL
 
-    def __init__(
-        self, train: Statistics | None, val: Sample, *, held: Statistics | None, rcond: float, ridge: float
-    ) -> None:
+    def __init__(self, train: Engine | None, val: Rows, *, held: Engine | None, rcond: float, ridge: float) -> None:
         self._train, self._val, self._held, self._rcond = train, val, held, rcond
         own = gram_sums(val) if held is None else held.gram_sums()
         grams = [own] if train is None else [train.gram_sums(), own]
@@ -143,29 +141,29 @@ class InfluenceRegression(Loop):
 
     Parameters
     ----------
-    train : Statistics, optional
+    train : Engine, optional
         The engine that holds p and phi of the training rows; None puts all weight on the validation rows.
-    val : Sample
+    val : Rows
         p (as eta) and phi of the validation rows; the rows of phi sum to 1.
     kind : {"confusion", "soft", "hard"}
-        Which questions the driver can serve.
+        Which queries the oracle can serve.
     metric : ConfusionMetric, optional
         psi, needed for kind "confusion".
     settings : InfluenceSettings
         What defines the run.
-    held : Statistics, optional
+    held : Engine, optional
         An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion").
     """
 
     def __init__(
         self,
-        train: Statistics | None,
-        val: Sample,
+        train: Engine | None,
+        val: Rows,
         *,
         kind: Kind,
         metric: ConfusionMetric | None = None,
         settings: InfluenceSettings | None = None,
-        held: Statistics | None = None,
+        held: Engine | None = None,
     ) -> None:
         settings = settings or InfluenceSettings()
         if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
@@ -190,7 +188,7 @@ class InfluenceRegression(Loop):
             fallback=Mixture.of([inverse_prior(finder.prior, n_bases=val.n_bases)], [1.0]),
         )
 
-    def _make_inquiry(self, val: Sample, settings: InfluenceSettings) -> Inquiry:
+    def _make_inquiry(self, val: Rows, settings: InfluenceSettings) -> Inquiry:
         """Return how iterates are looked at: the fixed probes with z in place of phi."""
         plan = ProbePlan(radius=settings.radius)
         if self._kind != "confusion":
@@ -199,7 +197,7 @@ class InfluenceRegression(Loop):
                 rows, kind=self._kind, family=Fixed(), plan=plan, rows=None, anchor=None, seed=settings.random_state
             )
         if self._metric is None:
-            raise MetricError("questions of kind 'confusion' need metric=..., the function psi of the matrix")
+            raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
         how: Any = {"linearise": "probes", "family": Fixed(), "plan": plan, "anchor": None}
         if self._held is not None:
             return LocalInquiry(self._held, self._metric, val=val, influence=True, **how)
@@ -209,8 +207,8 @@ class InfluenceRegression(Loop):
     def load(
         cls,
         path: str | os.PathLike[str],
-        train: Statistics | None,
-        val: Sample,
+        train: Engine | None,
+        val: Rows,
         *,
         kind: Kind,
         metric: ConfusionMetric | None = None,
@@ -232,9 +230,9 @@ class InfluenceRegression(Loop):
         return data_digest(self._kind, self._metric, self._val, self._mixture(0), None, *sums)
 
 
-def _on_features(val: Sample) -> Sample:
+def _on_features(val: Rows) -> Rows:
     """Return the rows with the features z in place of phi."""
-    return Sample(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
+    return Rows(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
 
 
 def _diagonal_part(

@@ -1,8 +1,8 @@
-"""How somebody else is asked about an iterate: which questions, and what their answers say.
+"""How somebody else is asked about an iterate: which queries, and what their answers say.
 
 A *look* at the iterate h^t gives its value and, unless it is the last, the gain of every probe around it. There
-are two ways: confusion matrices, which are linear in h, so one question about the newest vertex suffices for
-all probes; and plain values, one question per probe. Rows that are at hand need no question: see ``looking``.
+are two ways: confusion matrices, which are linear in h, so one query about the newest vertex suffices for
+all probes; and plain values, one query per probe. Rows that are at hand need no query: see ``looking``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from postshift.core.elicitation import ProbePlan
 from postshift.core.looking import ROUNDING, Matrices, Standing
 from postshift.core.probing import ProbeFamily
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Question, check_confusions, check_number
-from postshift.core.sample import Sample
+from postshift.core.queries import Query, check_confusions, check_number
+from postshift.core.rows import Rows
 from postshift.core.statistics import Classifier
 
 Probe = tuple[()] | tuple[int, int]  # no probe: their centre; else basis function and number
@@ -31,7 +31,7 @@ class ConfusionInquiry(Matrices):
 
     def __init__(
         self,
-        val: Sample,
+        val: Rows,
         metric: ConfusionMetric,
         *,
         linearise: Literal["probes", "gradient"],
@@ -44,27 +44,27 @@ class ConfusionInquiry(Matrices):
         self._val, self._parts, self._anchor = val, parts, anchor
         self._columns = np.column_stack([np.ones(val.n_samples), val.phi])
 
-    def n_questions(self, *, first: bool, last: bool) -> int:
+    def n_queries(self, *, first: bool, last: bool) -> int:
         """One per part (of the last iterate: the first part alone), at the start as many for the anchor."""
         n_parts = 1 if last else len(self._parts)
         return n_parts * (2 if first and self._anchor is not None else 1)
 
-    def questions(self, standing: Standing) -> list[Question]:
+    def queries(self, standing: Standing) -> list[Query]:
         """Ask about the start, later about the newest vertex only."""
         name = "the start" if standing.iteration == 0 else f"plug-in number {standing.iteration}"
         tables = [(name, standing.on_val(standing.newest))]
         if standing.iteration == 0 and self._anchor is not None:
             tables.append(("the anchor", standing.on_val(self._anchor)))
         return [
-            self._question(f"{standing.iteration}:{place}.{part}", f"confusion matrices of {text}", table, rows)
+            self._query(f"{standing.iteration}:{place}.{part}", f"confusion matrices of {text}", table, rows)
             for place, (text, table) in enumerate(tables)
             for part, rows in enumerate(self._parts[:1] if standing.last else self._parts)
         ]
 
-    def check(self, question: Question, answer: Any) -> FloatArray:
+    def check(self, query: Query, answer: Any) -> FloatArray:
         """Refuse anything but (1 + L, R, m) shares."""
         n_categories = getattr(self._metric, "n_categories", self._val.n_classes)
-        return check_confusions(question, answer, shape=(1 + self._val.n_bases, n_categories, self._val.n_classes))
+        return check_confusions(query, answer, shape=(1 + self._val.n_bases, n_categories, self._val.n_classes))
 
     def view(
         self,
@@ -82,10 +82,10 @@ class ConfusionInquiry(Matrices):
             mixed[0, part] = (1 - step) * previous[0, part] + step * found
         return mixed
 
-    def _question(self, key: str, text: str, table: FloatArray, rows: IntArray | None) -> Question:
-        """Return a question about one table on some rows."""
+    def _query(self, key: str, text: str, table: FloatArray, rows: IntArray | None) -> Query:
+        """Return a query about one table on some rows."""
         every = slice(None) if rows is None else rows
-        return Question(
+        return Query(
             key=key,
             kind="confusion",
             text=text,
@@ -101,7 +101,7 @@ class ValueInquiry:
 
     def __init__(
         self,
-        val: Sample,
+        val: Rows,
         *,
         kind: Literal["soft", "hard"],
         family: ProbeFamily,
@@ -117,30 +117,30 @@ class ValueInquiry:
         self._n_before = 1 if anchor is None else 2  # the iterate and, where it is another, the centre
         self._ranks = even_order(val.eta)
 
-    def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+    def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
         """One for the iterate and, unless it is the last, one per probe (and one for their centre)."""
         return 1 if last else self._n_before + self._val.n_bases * self._n_probes
 
-    def questions(self, standing: Standing) -> list[Question]:
+    def queries(self, standing: Standing) -> list[Query]:
         """Ask for the value of the iterate and of every probe."""
         table, t = standing.distribution, standing.iteration
         predict = partial(self._soft, table) if self._kind == "soft" else self._hard(table, t)
-        asked = [self._question(f"{t}:base", f"the value of iterate {t}", partial(predict, None))]
+        asked = [self._query(f"{t}:base", f"the value of iterate {t}", partial(predict, None))]
         if standing.last:
             return asked
         if self._anchor is not None:
-            asked.append(self._question(f"{t}:centre", f"the centre of the probes {t}", partial(predict, ())))
+            asked.append(self._query(f"{t}:centre", f"the centre of the probes {t}", partial(predict, ())))
         for basis in range(self._val.n_bases):
             for probe in range(self._n_probes):
                 move = self._family.describe(probe, n_classes=self._val.n_classes)
                 text = f"the value of iterate {t} with {move} in basis function {basis}"
                 key = f"{t}:{basis}.{probe}"
-                asked.append(self._question(key, text, partial(predict, (basis, probe))))
+                asked.append(self._query(key, text, partial(predict, (basis, probe))))
         return asked
 
-    def check(self, question: Question, answer: Any) -> float:
+    def check(self, query: Query, answer: Any) -> float:
         """Refuse anything but one finite number."""
-        return check_number(question, answer)
+        return check_number(query, answer)
 
     def view(
         self,
@@ -193,10 +193,10 @@ class ValueInquiry:
             moved = np.where(draws.move < self._plan.reach * self._val.phi[:, basis], landed, around)
         return np.where(draws.move < self._plan.share, moved, labels)
 
-    def _question(self, key: str, text: str, predict: Callable[[], Any]) -> Question:
-        """Return a question about one classifier, on the rows that are asked about."""
+    def _query(self, key: str, text: str, predict: Callable[[], Any]) -> Query:
+        """Return a query about one classifier, on the rows that are asked about."""
         rows = slice(None) if self._rows is None else self._rows
-        return Question(
+        return Query(
             key=key,
             kind=self._kind,
             text=text,

@@ -25,9 +25,9 @@ from postshift.core.psi import (
     gradient_of,
     value_of,
 )
-from postshift.core.questions import Question
-from postshift.core.sample import Sample
-from postshift.core.statistics import Classifier, Statistics
+from postshift.core.queries import Query
+from postshift.core.rows import Rows
+from postshift.core.statistics import Classifier, Engine
 from postshift.exceptions import MetricError
 
 ROUNDING = 1e-14  # of a metric, relative
@@ -52,13 +52,13 @@ class Standing:
 class Inquiry(Protocol):
     """One way of looking at an iterate."""
 
-    def n_questions(self, *, first: bool, last: bool) -> int:
-        """Return the number of questions of a look, before any is found to be known already."""
+    def n_queries(self, *, first: bool, last: bool) -> int:
+        """Return the number of queries of a look, before any is found to be known already."""
 
-    def questions(self, standing: Standing) -> list[Question]:
-        """Return the questions of a look."""
+    def queries(self, standing: Standing) -> list[Query]:
+        """Return the queries of a look."""
 
-    def check(self, question: Question, answer: Any) -> FloatArray | float:
+    def check(self, query: Query, answer: Any) -> FloatArray | float:
         """Return the answer in its proper type, or refuse it."""
 
     def view(
@@ -136,9 +136,9 @@ class LocalInquiry(Matrices):
 
     Parameters
     ----------
-    rows : Statistics
+    rows : Engine
         The engine that holds the validation rows, labels and all.
-    val : Sample
+    val : Rows
         Their probabilities.
     influence : bool
         Whether the probes stand on the features of influence regression, z, and not on phi.
@@ -148,10 +148,10 @@ class LocalInquiry(Matrices):
 
     def __init__(
         self,
-        rows: Statistics,
+        rows: Engine,
         metric: ConfusionMetric,
         *,
-        val: Sample,
+        val: Rows,
         influence: bool,
         linearise: Literal["probes", "gradient"],
         family: ProbeFamily,
@@ -161,17 +161,17 @@ class LocalInquiry(Matrices):
         super().__init__(metric, n_classes=val.n_classes, linearise=linearise, family=family, plan=plan)
         self._rows, self._influence, self._anchor = rows, influence, anchor
 
-    def n_questions(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+    def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
         """None."""
         return 0
 
-    def questions(self, standing: Standing) -> list[Question]:  # noqa: ARG002
+    def queries(self, standing: Standing) -> list[Query]:  # noqa: ARG002
         """None."""
         return []
 
-    def check(self, question: Question, answer: Any) -> FloatArray:
+    def check(self, query: Query, answer: Any) -> FloatArray:
         """Refuse: nothing was asked."""
-        raise NotImplementedError(f"nothing was asked here, not even {question.key!r}: {answer!r}")
+        raise NotImplementedError(f"nothing was asked here, not even {query.key!r}: {answer!r}")
 
     def view(
         self,

@@ -1,6 +1,6 @@
 """The Frank-Wolfe loop as a conversation, whatever the way from the gains of the probes to the next vertex.
 
-Each iteration looks at the current mixture h^t through questions, finds a plug-in classifier that a local linear metric
+Each iteration looks at the current mixture h^t through queries, finds a plug-in classifier that a local linear metric
 favours, and moves h^t towards it. The state is a frozen record of small arrays: it can be saved after any answer.
 """
 
@@ -21,13 +21,13 @@ from postshift.core.looking import Inquiry, Standing
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
 from postshift.core.plugin import PlugIn, onehot
-from postshift.core.questions import Question
+from postshift.core.queries import Query
 from postshift.core.records import FitResult, Iteration, RunSettings, State
+from postshift.core.rows import Rows
 from postshift.core.runfile import write_run
-from postshift.core.sample import Sample
 from postshift.core.statistics import Classifier
 from postshift.core.weighting import Weighting
-from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, PostshiftError, UnknownQuestionError
+from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, PostshiftError, UnknownQueryError
 
 
 class VertexFinder(Protocol):
@@ -47,7 +47,7 @@ class Loop:
 
     Parameters
     ----------
-    val : Sample
+    val : Rows
         eta and phi of the validation rows, as the plug-in classifiers read them.
     settings : RunSettings
         Number of iterations, budget.
@@ -66,7 +66,7 @@ class Loop:
 
     def __init__(
         self,
-        val: Sample,
+        val: Rows,
         *,
         settings: RunSettings,
         inquiry: Inquiry,
@@ -79,20 +79,20 @@ class Loop:
         self._val, self._inquiry, self._finder, self._start, self._rule = val, inquiry, finder, start, step
         self._fallback = fallback
         self.n_iter = self._affordable()
-        self._open: dict[str, tuple[Question, str]] = {}
+        self._open: dict[str, tuple[Query, str]] = {}
         self._looked: tuple[int, list[str]] | None = None
         self._on_val: tuple[int, FloatArray] | None = None
         self._state: State | None = None
         self._file: str | os.PathLike[str] | None = None  # that the state was read from
 
     @property
-    def max_questions(self) -> int:
-        """The most questions this run can ask; known before the first, never above the budget."""
+    def max_queries(self) -> int:
+        """The most queries this run can ask; known before the first, never above the budget."""
         return self._bound(self.n_iter)
 
     @property
-    def n_questions(self) -> int:
-        """Questions answered so far."""
+    def n_queries(self) -> int:
+        """Queries answered so far."""
         return len(self.state.known)
 
     @property
@@ -111,23 +111,23 @@ class Loop:
             )
         return self._state
 
-    def ask(self) -> tuple[Question, ...]:
-        """Return the open questions; none when the run is finished."""
+    def ask(self) -> tuple[Query, ...]:
+        """Return the open queries; none when the run is finished."""
         self._advance()
-        return tuple(question for question, _ in self._open.values())
+        return tuple(query for query, _ in self._open.values())
 
     def tell(self, key: str, answer: Any) -> None:
-        """Give the answer to an open question.
+        """Give the answer to an open query.
 
         An answer that is refused (:class:`~postshift.exceptions.AnswerError`) leaves the run as it was.
         """
         self._advance()
         if key not in self._open:
-            raise UnknownQuestionError(
-                f"there is no open question {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
+            raise UnknownQueryError(
+                f"there is no open query {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
             )
-        question, digest = self._open[key]
-        known = {**self.state.known, digest: self._inquiry.check(question, answer)}
+        query, digest = self._open[key]
+        known = {**self.state.known, digest: self._inquiry.check(query, answer)}
         self._state = replace(self.state, known=known)
         del self._open[key]
 
@@ -135,7 +135,7 @@ class Loop:
         """Return the mixture and the trace of a finished run."""
         if self.ask():
             raise NotFinishedError(
-                f"the run has {len(self._open)} open question(s) in iteration {self.state.iteration} of "
+                f"the run has {len(self._open)} open query(s) in iteration {self.state.iteration} of "
                 f"{self.n_iter}: answer them (ask, tell) before taking the result"
             )
         iterate = self._chosen()
@@ -144,8 +144,8 @@ class Loop:
             iterate=iterate,
             trace=self.state.trace,
             status=self.state.status,
-            n_questions=self.n_questions,
-            max_questions=self.max_questions,
+            n_queries=self.n_queries,
+            max_queries=self.max_queries,
         )
 
     # -- the loop ---------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Loop:
             raise contradiction(self._file, error) from error
 
     def _step_on(self) -> None:
-        """Step as long as every question of the current look is answered."""
+        """Step as long as every query of the current look is answered."""
         while self.state.status == "running":
             digests = self._look()
             if any(digest not in self.state.known for digest in digests):
@@ -170,14 +170,14 @@ class Loop:
             self._state = self._step(self.state, [self.state.known[digest] for digest in digests])
 
     def _look(self) -> list[str]:
-        """Return the digests of this look's questions, opening those that were never answered."""
+        """Return the digests of this look's queries, opening those that were never answered."""
         if self._looked is None or self._looked[0] != self.state.iteration:
             digests: list[str] = []
             self._open = {}
-            for question in self._inquiry.questions(self._standing()):
-                digest = question.fingerprint()
+            for query in self._inquiry.queries(self._standing()):
+                digest = query.fingerprint()
                 if digest not in self.state.known and digest not in digests:
-                    self._open[question.key] = (question, digest)
+                    self._open[query.key] = (query, digest)
                 digests.append(digest)
             self._looked = (self.state.iteration, digests)
         return self._looked[1]
@@ -186,7 +186,7 @@ class Loop:
         """Return the state after a look: the next vertex mixed in, or the end of the run."""
         step = state.steps[-1] if state.steps else 1.0
         view = self._inquiry.view(state.view, answers, standing=self._standing(), step=step)
-        seen = Iteration(index=state.iteration, value=self._inquiry.value(view), n_questions=len(state.known))
+        seen = Iteration(index=state.iteration, value=self._inquiry.value(view), n_queries=len(state.known))
         if state.iteration >= self.n_iter:
             return replace(state, view=view, trace=(*state.trace, seen), status="finished")
         gains = self._inquiry.gains(view)
@@ -260,8 +260,8 @@ class Loop:
         return PlugIn(weighting=self._finder.weighting, alpha=alpha, n_classes=self._val.n_classes)
 
     def _bound(self, n_iter: int) -> int:
-        """Return the most questions that ``n_iter`` iterations can ask."""
-        count = self._inquiry.n_questions
+        """Return the most queries that ``n_iter`` iterations can ask."""
+        count = self._inquiry.n_queries
         middle = (n_iter - 1) * count(first=False, last=False)
         return count(first=True, last=False) + middle + count(first=False, last=True)
 
@@ -272,10 +272,10 @@ class Loop:
             return self.settings.max_iter
         if self._bound(1) > budget:
             raise BudgetError(
-                f"a budget of {budget} questions does not pay for one iteration, which asks up to {self._bound(1)}: "
+                f"a budget of {budget} queries does not pay for one iteration, which asks up to {self._bound(1)}: "
                 "raise the budget, or use fewer basis functions"
             )
-        more = self._inquiry.n_questions(first=False, last=False)
+        more = self._inquiry.n_queries(first=False, last=False)
         return min(self.settings.max_iter, 1 + (budget - self._bound(1)) // more)
 
     # -- saving -----------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class Loop:
         """Go on from a saved state, refused where it was begun with other data."""
         if data != self._data_digest:
             raise ArchiveError(
-                f"{path} was begun with other data, another method, kind of question, metric or start: load it with "
+                f"{path} was begun with other data, another method, kind of query, metric or start: load it with "
                 "those it was begun with"
             )
         shapes = [(sums.pair.shape, sums.single.shape) for sums in (state.sums, self._start_sums)]

@@ -35,7 +35,7 @@ import numpy as np
 from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.exceptions import LabelError
 
 
@@ -104,7 +104,7 @@ class PairHits:
         return PairHits(own=self.own + other.own, reference=self.reference + other.reference)
 
 
-def label_sums(sample: Sample) -> LabelSums:
+def label_sums(sample: Rows) -> LabelSums:
     """Return A, a and the totals of one block."""
     shape = (sample.n_bases, sample.n_classes)
     pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
@@ -117,7 +117,7 @@ def label_sums(sample: Sample) -> LabelSums:
     return LabelSums(pair=pair, single=single, classes=classes, total=float(classes.sum()), count=sample.n_samples)
 
 
-def hit_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+def hit_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return B and b of a classifier that gives ``distribution`` (n, m) on this block."""
     hit = sample.row_weights * np.take_along_axis(distribution, _labels(sample)[:, None], axis=1)[:, 0]
     shape = (sample.n_bases, sample.n_classes)
@@ -129,7 +129,7 @@ def hit_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
     return ClassifierSums(pair=pair, single=single)
 
 
-def confusion_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+def confusion_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return F and f of a classifier that gives ``distribution`` (n, m) on this block."""
     n_bases, n_classes = sample.n_bases, sample.n_classes
     pair = np.zeros((n_bases, n_bases, n_classes, n_classes))
@@ -149,14 +149,14 @@ def influence_features(eta: FloatArray, phi: FloatArray) -> FloatArray:
     return (phi[:, :, None] * eta[:, None, :]).reshape(n_rows, -1)
 
 
-def gram_sums(sample: Sample) -> GramSums:
+def gram_sums(sample: Rows) -> GramSums:
     """Return the sums of z z' and z p' of one block, p its probabilities; labels are not needed."""
     features = influence_features(sample.eta, sample.phi)
     weighted = features * sample.row_weights[:, None]
     return GramSums(gram=weighted.T @ features, cross=weighted.T @ sample.eta, total=float(sample.row_weights.sum()))
 
 
-def influence_sums(sample: Sample, distribution: FloatArray) -> ClassifierSums:
+def influence_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return the sums of z (h p)' and phi (h p)' of one block: B and b with p in place of the labels."""
     hits = sample.row_weights[:, None] * distribution * sample.eta
     features = influence_features(sample.eta, sample.phi)
@@ -184,7 +184,7 @@ def label_confusions(
     return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
 
 
-def pair_hits(sample: Sample, ratios: FloatArray, *, reference: int) -> PairHits:
+def pair_hits(sample: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
     """Return the hits of the classifiers "i where ratio_li eta_i <= eta_reference, else reference".
 
     For every basis function l and class i there is one such classifier (the h^zeta of the appendix on
@@ -205,14 +205,14 @@ def pair_hits(sample: Sample, ratios: FloatArray, *, reference: int) -> PairHits
     return PairHits(own=own, reference=missed)
 
 
-def _labels(sample: Sample) -> IntArray:
+def _labels(sample: Rows) -> IntArray:
     """Return the labels, refused where there are none."""
     if sample.labels is None:
         raise LabelError("this sample has no labels; the sums of the training side need them: pass labels=...")
     return sample.labels
 
 
-def _by_label(sample: Sample) -> Iterator[tuple[int, IntArray]]:
+def _by_label(sample: Rows) -> Iterator[tuple[int, IntArray]]:
     """Yield every label that occurs with its rows."""
     labels = _labels(sample)
     order = np.argsort(labels, kind="stable")

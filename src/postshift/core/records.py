@@ -48,13 +48,13 @@ class Settings(RunSettings):
     max_iter : int
         Number of Frank-Wolfe iterations T; 1 is PI-EW.
     linearise : {"probes", "gradient"}
-        Whether a known psi is evaluated at the probes or differentiated (confusion questions only).
+        Whether a known psi is evaluated at the probes or differentiated (confusion queries only).
     rcond, ridge : float
         Of the least-squares solve, see :func:`postshift.core.elicitation.elicit`.
     min_hit, max_leak : float, optional
         gamma and omega of Eq. (11): both given, the constrained probes are used (disjoint groups only).
     budget : int, optional
-        The most questions that may be asked; iterations that it cannot pay for are not begun.
+        The most queries that may be asked; iterations that it cannot pay for are not begun.
     random_state : int
         Seed of the draws by which hard labels are asked about.
     """
@@ -98,7 +98,7 @@ class Iteration:
 
     index: int
     value: float
-    n_questions: int
+    n_queries: int
     step: float | None = None
     rank: int | None = None
     condition: float | None = None
@@ -133,8 +133,8 @@ class FitResult:
     iterate: int
     trace: tuple[Iteration, ...]
     status: Status
-    n_questions: int
-    max_questions: int
+    n_queries: int
+    max_queries: int
     probes: ConstrainedProbes | None = None
 
     @property

@@ -11,14 +11,14 @@ from scipy.optimize import linprog
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.mixture import Mixture
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import LabelError
 
 _NEGLIGIBLE = 1e-12
 
 
-def reduced(mixture: Mixture, val: Sample, *, keeps: str = "full") -> Mixture:
+def reduced(mixture: Mixture, val: Rows, *, keeps: str = "full") -> Mixture:
     """Return a mixture of few of the members with the same confusion matrix on the validation rows.
 
     The randomised classifier keeps every metric that depends on no more than what is kept. Its likeliest class in a
@@ -28,17 +28,17 @@ def reduced(mixture: Mixture, val: Sample, *, keeps: str = "full") -> Mixture:
     ----------
     mixture : Mixture
         The mixture.
-    val : Sample
+    val : Rows
         Validation rows with labels.
     keeps : {"diagonal", "columns", "full"}
         What is kept: the diagonal (at most m + 1 members), the column sums too (2m), or all of it (m^2 - m + 1).
 
     Examples
     --------
-    >>> from postshift import PlugIn, Sample
+    >>> from postshift import PlugIn, Rows
     >>> rules = [PlugIn(weighting="diagonal", alpha=[[1.0, w]], n_classes=2) for w in (1, 2, 4, 8, 16)]
     >>> p = np.linspace(0, 1, 41)
-    >>> rows = Sample.of(np.column_stack([1 - p, p]), labels=(p > 0.3).astype(int))
+    >>> rows = Rows.of(np.column_stack([1 - p, p]), labels=(p > 0.3).astype(int))
     >>> len(reduced(Mixture.of(rules, np.full(5, 0.2)), rows, keeps="diagonal").members) <= 3
     True
     """
@@ -59,7 +59,7 @@ def reduced(mixture: Mixture, val: Sample, *, keeps: str = "full") -> Mixture:
     return Mixture.of(mixture.members, shares / shares.sum())
 
 
-def _entries(labels: IntArray, val: Sample, keeps: str) -> FloatArray:
+def _entries(labels: IntArray, val: Rows, keeps: str) -> FloatArray:
     """Return the entries of the confusion matrix that are kept."""
     weighting_named(keeps)  # a typo is an error
     n_classes = val.n_classes

@@ -14,9 +14,9 @@ from postshift.core.archive import contradicting, read_archive, write_answers
 from postshift.core.mixture import Mixture
 from postshift.core.moments import ClassifierSums
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Kind
+from postshift.core.queries import Kind
 from postshift.core.records import Iteration, RunSettings, State, Status
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 
 
 def write_run(path: str | os.PathLike[str], *, settings: RunSettings, data: str, state: State) -> None:
@@ -74,7 +74,7 @@ def _state(header: dict[str, Any], arrays: dict[str, Any], kind: Kind) -> State:
             f"iteration {state.iteration}, {len(state.vertices)} plug-ins, {len(state.steps)} steps, a trace of "
             f"{len(state.trace)} lines"
         )
-    if not all(isinstance(line.value, float) and isinstance(line.n_questions, int) for line in state.trace):
+    if not all(isinstance(line.value, float) and isinstance(line.n_queries, int) for line in state.trace):
         raise ValueError("the trace must hold numbers")
     return state
 
@@ -82,7 +82,7 @@ def _state(header: dict[str, Any], arrays: dict[str, Any], kind: Kind) -> State:
 def data_digest(
     kind: Kind,
     metric: ConfusionMetric | None,
-    val: Sample,
+    val: Rows,
     start: Mixture,
     halves: tuple[IntArray, IntArray] | None,
     *sums: FloatArray,

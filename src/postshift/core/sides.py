@@ -1,4 +1,4 @@
-"""The two sides of a run, training and validation, checked against each other before the first question."""
+"""The two sides of a run, training and validation, checked against each other before the first query."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from postshift._validation import IntArray, check_rows
 from postshift.core.mixture import Mixture
 from postshift.core.moments import LabelSums
-from postshift.core.sample import Sample
-from postshift.core.statistics import Statistics
+from postshift.core.rows import Rows
+from postshift.core.statistics import Engine
 from postshift.exceptions import EmptyBasisWarning, LabelError, MissingClassWarning, SettingError, ShapeError
 
 
-def check_sides(train: Statistics, val: Sample, start: Mixture | None) -> None:
+def check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
     """Refuse training and validation sides that do not fit each other."""
     check_rows(val.n_samples, name="validation")
     sides = {"training rows": (train.n_classes, train.n_bases)}
@@ -46,7 +46,7 @@ def check_training_labels(labels: LabelSums) -> None:
         )
 
 
-def without_evidence(labels: LabelSums, val: Sample) -> NDArray[np.bool_]:
+def without_evidence(labels: LabelSums, val: Rows) -> NDArray[np.bool_]:
     """Return which basis functions have no training or no validation rows, with a warning if any."""
     unknown: NDArray[np.bool_] = (labels.single.sum(axis=1) == 0) | (val.phi.sum(axis=0) == 0)
     if unknown.any():

@@ -15,7 +15,7 @@ class Classifier(Protocol):
         """Return a class distribution (n, m) for every row."""
 
 
-class Statistics(Protocol):
+class Engine(Protocol):
     """An engine: it holds the training rows wherever they are and gives back sums over them.
 
     Every method is one stateless pass; the sums do not depend on how the rows are cut into blocks.

@@ -1,4 +1,4 @@
-"""Engines: where the training rows are held and summed, behind the protocol ``core.statistics.Statistics``."""
+"""Engines: where the training rows are held and summed, behind the protocol ``core.statistics.Engine``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, check_count
 from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.core.statistics import Classifier
 from postshift.engines.budget import Need, bytes_of, rows_within
 from postshift.engines.contents import Contents
@@ -26,7 +26,7 @@ Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatA
 class BlockEngine:
     """Sums over rows that are read in blocks: every call is one pass over the source, and nothing of it stays.
 
-    The first pass checks the rows as ``Sample.of`` does, and later passes must read the same rows again; errors name
+    The first pass checks the rows as ``Rows.of`` does, and later passes must read the same rows again; errors name
     the file and the rows. The sums are those of :class:`MemoryEngine`, counts to the last digit.
 
     Parameters
@@ -168,7 +168,7 @@ class BlockEngine:
             self._has_weight |= block.weights is None or bool(np.any(block.weights))
         return self._summing(block.sample())
 
-    def _summing(self, rows: Sample) -> MemoryEngine:
+    def _summing(self, rows: Rows) -> MemoryEngine:
         """Return the engine that sums rows that are in memory."""
         return MemoryEngine(
             rows,
@@ -187,6 +187,6 @@ def _chosen(kernels: Kernels, source: Source) -> Kernels:
     return "numba" if source.n_rows * source.n_classes >= FEW_CELLS and find_spec("numba") else "numpy"
 
 
-def _no_rows(source: Source) -> Sample:
+def _no_rows(source: Source) -> Rows:
     """Return a sample of the right shape without rows."""
-    return Sample(eta=np.empty((0, source.n_classes)), phi=np.empty((0, source.n_bases)))
+    return Rows(eta=np.empty((0, source.n_classes)), phi=np.empty((0, source.n_bases)))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.engines.memory import Kernels, MemoryEngine
 from postshift.engines.sources import Block
 from postshift.exceptions import EngineError, InputError, PostshiftError
@@ -82,7 +82,7 @@ class Call:
     n_categories: int | None
     sort_rows: bool
 
-    def engine(self, rows: Sample) -> MemoryEngine:
+    def engine(self, rows: Rows) -> MemoryEngine:
         """Return the engine of a partition."""
         kernels = self.kernels
         if kernels == "auto" and self.many:
@@ -97,7 +97,7 @@ class Partition:
     weighs a move by: it counts the copy that an engine may sort.
     """
 
-    def __init__(self, facts: Facts, rows: Sample | None) -> None:
+    def __init__(self, facts: Facts, rows: Rows | None) -> None:
         self.facts, self._rows = facts, rows
         self._engine: MemoryEngine | None = None
         self._lock = Lock()

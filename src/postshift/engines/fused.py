@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from postshift._validation import FloatArray
 from postshift.engines import fused_kernels as loops
-from postshift.engines.rows import CodeArray, Rows, RuleWeights, row_slices
+from postshift.engines.rows import CodeArray, KernelRows, RuleWeights, row_slices
 
 
 class _FusedPasses:
     """What both kinds of basis share: parts of rows, cut into chunks that are predicted at a time."""
 
-    def __init__(self, rows: Rows, *, block_rows: int) -> None:
+    def __init__(self, rows: KernelRows, *, block_rows: int) -> None:
         self._rows = rows
         self._chunk = min(rows.chunk_rows, block_rows)
         self.parts = row_slices(0, rows.n_samples, block_rows)
@@ -42,7 +42,7 @@ class _FusedPasses:
 class FusedClusterPasses(_FusedPasses):
     """Passes over hard clusters; see ``engines.passes``. Without weights the counts are whole numbers."""
 
-    def __init__(self, rows: Rows, clusters: CodeArray, *, block_rows: int) -> None:
+    def __init__(self, rows: KernelRows, clusters: CodeArray, *, block_rows: int) -> None:
         super().__init__(rows, block_rows=block_rows)
         self._clusters = clusters
 
@@ -170,7 +170,7 @@ class FusedSoftPasses(_FusedPasses):
         return predicted
 
 
-def fused_passes(rows: Rows, *, block_rows: int) -> FusedClusterPasses | FusedSoftPasses:
+def fused_passes(rows: KernelRows, *, block_rows: int) -> FusedClusterPasses | FusedSoftPasses:
     """Return the passes for the basis of these rows."""
     if rows.clusters is None:
         return FusedSoftPasses(rows, block_rows=block_rows)

@@ -29,12 +29,12 @@ from postshift.core.moments import (
     weighted_confusions,
 )
 from postshift.core.plugin import PlugIn
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.core.statistics import Classifier
 from postshift.engines.once import cluster_gram, cluster_labels
 from postshift.engines.passes import Passes, classifier_table, influence_table, look_table
 from postshift.engines.plain import PlainPasses
-from postshift.engines.rows import Rows, RuleWeights, row_slices
+from postshift.engines.rows import KernelRows, RuleWeights, row_slices
 from postshift.engines.settled import SettledBins
 from postshift.engines.two_classes import SortedColumn
 from postshift.exceptions import LabelError, SettingError
@@ -54,7 +54,7 @@ class MemoryEngine:
 
     Parameters
     ----------
-    sample : Sample
+    sample : Rows
         The training rows; the paper's method needs their labels, influence regression does not.
     block_rows : int
         Rows summed at a time; bounds the working memory, does not change the sums.
@@ -73,14 +73,14 @@ class MemoryEngine:
 
     Examples
     --------
-    >>> engine = MemoryEngine(Sample.of([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], labels=[0, 1, 1]))
+    >>> engine = MemoryEngine(Rows.of([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], labels=[0, 1, 1]))
     >>> engine.label_sums().single
     array([[1., 2.]])
     """
 
     def __init__(
         self,
-        sample: Sample,
+        sample: Rows,
         *,
         block_rows: int = 1 << 16,
         n_threads: int = 1,
@@ -155,9 +155,9 @@ class MemoryEngine:
         return self._by_block(partial(pair_hits, ratios=ratios, reference=reference))
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> KernelRows:
         """The rows as the kernels want them."""
-        return Rows.of(self._sample, n_categories=self._n_categories)
+        return KernelRows.of(self._sample, n_categories=self._n_categories)
 
     @cached_property
     def _passes(self) -> Passes:
@@ -229,7 +229,7 @@ class MemoryEngine:
         """Return the table of a pass over all parts."""
         return reduce(add, self._each(lambda part: over(part, rule), self._passes.parts))
 
-    def _by_block(self, summed: Callable[[Sample], Summed]) -> Summed:
+    def _by_block(self, summed: Callable[[Rows], Summed]) -> Summed:
         """Return plain sums, block by block."""
         blocks = self._sample.blocks(self._block_rows)
         return reduce(add, self._each(lambda block: summed(_doubled(block)), blocks))
@@ -273,12 +273,12 @@ def _passes_named(kernels: Kernels) -> Callable[..., Passes]:
     return fused_passes
 
 
-def _of(classifier: Classifier, summed: Callable[[Sample, FloatArray], Summed]) -> Callable[[Sample], Summed]:
+def _of(classifier: Classifier, summed: Callable[[Rows, FloatArray], Summed]) -> Callable[[Rows], Summed]:
     """Return the sums of a classifier as a function of a block."""
     return lambda block: summed(block, classifier.distribution(block.eta, block.phi))
 
 
-def _look(block: Sample, distribution: FloatArray, *, n_categories: int, influence: bool) -> FloatArray:
+def _look(block: Rows, distribution: FloatArray, *, n_categories: int, influence: bool) -> FloatArray:
     """Return the tensor of a look at one block."""
     features = influence_features(block.eta, block.phi) if influence else block.phi
     columns = np.column_stack([np.ones(block.n_samples), features]) * block.row_weights[:, None]
@@ -286,6 +286,6 @@ def _look(block: Sample, distribution: FloatArray, *, n_categories: int, influen
     return weighted_confusions(columns, labels, distribution, n_categories=n_categories)
 
 
-def _doubled(block: Sample) -> Sample:
+def _doubled(block: Rows) -> Rows:
     """Return a block in double precision, as the plain sums want it."""
     return replace(block, eta=block.eta.astype(np.float64, copy=False), phi=block.phi.astype(np.float64, copy=False))

@@ -6,10 +6,10 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.moments import GramSums, LabelSums
-from postshift.engines.rows import CodeArray, Rows, on_the_diagonal
+from postshift.engines.rows import CodeArray, KernelRows, on_the_diagonal
 
 
-def cluster_labels(rows: Rows, clusters: CodeArray) -> LabelSums:
+def cluster_labels(rows: KernelRows, clusters: CodeArray) -> LabelSums:
     """Return A, a and the totals: the weight of each (cluster, label)."""
     cells = clusters * np.uint32(rows.n_categories) + rows.labels
     counted = np.bincount(cells, weights=rows.weights, minlength=rows.n_bases * rows.n_categories)
@@ -20,7 +20,7 @@ def cluster_labels(rows: Rows, clusters: CodeArray) -> LabelSums:
     )
 
 
-def cluster_gram(rows: Rows, clusters: CodeArray, part: slice) -> GramSums:
+def cluster_gram(rows: KernelRows, clusters: CodeArray, part: slice) -> GramSums:
     """Return the sums of z z' and z p' of some rows: those of p p' in each cluster."""
     n_bases, n_classes = rows.n_bases, rows.n_classes
     gram, cross = np.zeros((n_bases, n_classes, n_bases, n_classes)), np.zeros((n_bases, n_classes, n_classes))

@@ -20,7 +20,7 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.moments import ClassifierSums
-from postshift.engines.rows import Rows, RuleWeights, on_the_diagonal
+from postshift.engines.rows import KernelRows, RuleWeights, on_the_diagonal
 
 
 class Passes(Protocol):
@@ -41,7 +41,7 @@ class Passes(Protocol):
         """Return the weighted confusions by column."""
 
 
-def classifier_table(rows: Rows, table: FloatArray) -> ClassifierSums:
+def classifier_table(rows: KernelRows, table: FloatArray) -> ClassifierSums:
     """Return the sums B, b or F, f that a table of hits or confusions stands for."""
     if rows.clusters is not None:
         return on_the_diagonal(np.ascontiguousarray(table))
@@ -53,7 +53,7 @@ def influence_table(table: FloatArray) -> ClassifierSums:
     return _parted(table[:, 1:].reshape(-1, table.shape[2]), table[:, 0])
 
 
-def look_table(rows: Rows, table: FloatArray, *, influence: bool) -> FloatArray:
+def look_table(rows: KernelRows, table: FloatArray, *, influence: bool) -> FloatArray:
     """Return the tensor (1 + K, R, m) of a look: column 1, then those of phi or z."""
     if rows.clusters is None:
         return np.ascontiguousarray(table)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
-from postshift.engines.rows import Rows, RuleWeights, row_slices
+from postshift.engines.rows import KernelRows, RuleWeights, row_slices
 
 Table = npt.NDArray[Any]
 _COPY_CELLS = 1 << 16  # of a part of a transposed copy, 512 KB: what is read and written stays in a cache
@@ -33,7 +33,7 @@ class Span:
 class PlainPasses:
     """Passes over sorted rows, class by class; see ``engines.passes``."""
 
-    def __init__(self, rows: Rows, *, block_rows: int) -> None:
+    def __init__(self, rows: KernelRows, *, block_rows: int) -> None:
         self._n_classes, self._n_bases, self._n_categories = rows.n_classes, rows.n_bases, rows.n_categories
         self._hard = rows.clusters is not None
         clusters = np.zeros(rows.n_samples, np.intp) if rows.clusters is None else rows.clusters.astype(np.intp)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from postshift._validation import FloatArray, read_only
 from postshift.core.moments import ClassifierSums
 from postshift.core.plugin import PlugIn
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.exceptions import LabelError
 
 CodeArray = npt.NDArray[np.uint32]  # labels and clusters: half the bytes of an index, and no sign to look at
@@ -22,7 +22,7 @@ CHUNK_CELLS = 1 << 17  # numbers of a chunk of a table, 1 MB: smaller ones cost 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class KernelRows:
     """Rows in kernel form. eta and phi keep their precision, float32 or float64, and are not copied."""
 
     eta: npt.NDArray[Any]
@@ -33,7 +33,7 @@ class Rows:
     n_categories: int
 
     @classmethod
-    def of(cls, sample: Sample, *, n_categories: int) -> Rows:
+    def of(cls, sample: Rows, *, n_categories: int) -> KernelRows:
         """Return the rows of a sample, its labels looked at once more: kernels do not check bounds."""
         labels = sample.labels
         if labels is not None and (labels.min() < 0 or labels.max() >= n_categories):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
 from postshift.engines.plain import first_largest, runs_of, sorted_columns
-from postshift.engines.rows import CodeArray, Rows, RuleWeights, row_slices, strongest_other
+from postshift.engines.rows import CodeArray, KernelRows, RuleWeights, row_slices, strongest_other
 
 MOST_LEVELS = 32  # into which the rows of a cluster and class are parted by their ratio
 _LEAST_ROWS = 8  # of a bin, on average: looking at bins must be cheaper than scoring their rows
@@ -50,7 +50,7 @@ class SettledBins:
 
     Parameters
     ----------
-    rows : Rows
+    rows : KernelRows
         The rows.
     clusters : array of shape (n,)
         The cluster of each.
@@ -60,7 +60,7 @@ class SettledBins:
         Maps a function over parts of the rows, on as many threads as wanted.
     """
 
-    def __init__(self, rows: Rows, clusters: CodeArray, *, compiled: bool, each: Each) -> None:
+    def __init__(self, rows: KernelRows, clusters: CodeArray, *, compiled: bool, each: Each) -> None:
         self._shape = (rows.n_bases, rows.n_categories, rows.n_classes)
         self._each, self._count = each, self._compiled_count() if compiled else self._plain_count
         self._chunk = _CHUNK_ROWS[compiled]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import as_numbers, check_eta, check_labels, check_phi, check_weights, read_only
-from postshift.core.sample import Sample
+from postshift.core.rows import Rows
 from postshift.engines.npy_file import NpyFile, check_mapped
 from postshift.engines.rows import row_slices
 from postshift.exceptions import BasisError, DataNotFoundError, InputError, PostshiftError, SettingError, ShapeError
@@ -37,7 +37,7 @@ class Block:
     first: int = 0  # the number of the first row in its file
 
     def check(self, *, n_labels: int) -> None:
-        """Refuse rows that ``Sample.of`` would refuse; labels run over ``0..n_labels-1``."""
+        """Refuse rows that ``Rows.of`` would refuse; labels run over ``0..n_labels-1``."""
         n_rows = len(self.eta)
         with self.named("eta"):
             check_eta(self.eta)
@@ -51,10 +51,10 @@ class Block:
             with self.named("weights"):
                 check_weights(self.weights, n_rows=n_rows)
 
-    def sample(self) -> Sample:
+    def sample(self) -> Rows:
         """Return the rows as the kernels take them, float32 kept and nothing copied that need not be."""
         phi = np.ones((len(self.eta), 1), dtype=np.float32) if self.phi is None else self.phi
-        return Sample(
+        return Rows(
             eta=read_only(_as_kernels_take(self.eta)),
             phi=read_only(_as_kernels_take(phi)),
             labels=None if self.labels is None else read_only(self.labels.astype(np.intp, copy=False)),

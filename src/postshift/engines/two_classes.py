@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
-from postshift.engines.rows import CodeArray, Rows, RuleWeights
+from postshift.engines.rows import CodeArray, KernelRows, RuleWeights
 
 _ROUNDING = 16 * np.finfo(np.float64).eps  # each product, sum and threshold is off by a few halves of eps at most
 _TINY = 1e-290  # what products that underflow are off by, with much to spare
@@ -71,7 +71,7 @@ class _Segment:
 class SortedColumn:
     """Two classes, hard clusters: one segment per cluster and label."""
 
-    def __init__(self, rows: Rows, clusters: CodeArray) -> None:
+    def __init__(self, rows: KernelRows, clusters: CodeArray) -> None:
         self._shape = (rows.n_bases, rows.n_categories)
         codes = clusters.astype(np.intp) * rows.n_categories + rows.labels
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max(initial=0))), kind="stable")

@@ -20,7 +20,7 @@ MANY_FUNCTIONS, FEWEST_ROWS = 20, 10  # more functions than that need so many ro
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class FeatureRows:
     """Rows with all that was given of them; ``codes`` are positions among the classes."""
 
     X: Any
@@ -29,9 +29,9 @@ class Rows:
     weights: Any = None
     eta: FloatArray | None = None
 
-    def take(self, rows: IntArray, eta: FloatArray | None = None) -> Rows:
+    def take(self, rows: IntArray, eta: FloatArray | None = None) -> FeatureRows:
         """Return these rows, with their probabilities."""
-        return Rows(
+        return FeatureRows(
             X=_safe_indexing(self.X, rows),
             y=_safe_indexing(self.y, rows),
             codes=None if self.codes is None else self.codes[rows],
@@ -41,7 +41,7 @@ class Rows:
 
 
 def fitted_bases(
-    basis: Any, *, given: Rows, labelled: Rows | None, val: Rows
+    basis: Any, *, given: FeatureRows, labelled: FeatureRows | None, val: FeatureRows
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the fitted bases by name, and their functions of the validation rows.
 
@@ -64,7 +64,7 @@ def fitted_bases(
     return fitted, phi
 
 
-def _fitted(basis: Any, rows: Rows | None, name: str, *, asked_for: bool) -> Any:
+def _fitted(basis: Any, rows: FeatureRows | None, name: str, *, asked_for: bool) -> Any:
     """Return a fitted copy; None for one that nobody asked for and that these rows (texts, images) are not for."""
     if rows is None:
         raise BasisError(

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 
 from postshift._validation import FloatArray, IntArray, check_weights
 from postshift.basis import named_bases
-from postshift.estimators.bases import Rows, fitted_bases
+from postshift.estimators.bases import FeatureRows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
 from postshift.estimators.marks import FIRST, Mark, mark_of
@@ -53,11 +53,11 @@ class _Gathered:
     ``labelled`` are rows whose labels a basis may be fitted to: none of them is a validation row.
     """
 
-    train: Rows | None
-    val: Rows
+    train: FeatureRows | None
+    val: FeatureRows
     metadata: Mapping[str, Any] = field(default_factory=dict)
     fold_groups: Any = None
-    labelled: Rows | None = None
+    labelled: FeatureRows | None = None
 
 
 def _estimator_has(method: str) -> Any:
@@ -98,7 +98,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     refit : bool, default=True
         With a hold-out: whether the model is fitted again to all rows.
     budget : int, optional
-        For a metric that is asked for values only: the most questions.
+        For a metric that is asked for values only: the most queries.
     n_jobs : int, optional
         Processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
@@ -129,7 +129,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     fallback_ : bool
         Whether the model is left as it is because nothing beat it.
     n_queries_ : int
-        Questions put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+        Queries put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -262,7 +262,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             raise SettingError("rows in Dask collections take labels y, and a validation sample in memory: give X_val")
         return stack.enter_context(DaskRows({"X": X, "y": y, "sample_weight": weights}))
 
-    def _training_rows(self, X: Any, y: Any, weights: Any) -> Rows:
+    def _training_rows(self, X: Any, y: Any, weights: Any) -> FeatureRows:
         """Check the training rows and learn the classes and the features."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -276,9 +276,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
         if len(self.classes_) < 2:
             raise LabelError(f"there must be two classes or more. Got one class only: {self.classes_.tolist()}")
-        return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
+        return FeatureRows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
 
-    def _validation_rows(self, X: Any, y: Any, weights: Any) -> Rows | None:
+    def _validation_rows(self, X: Any, y: Any, weights: Any) -> FeatureRows | None:
         """Check the validation rows, if there are."""
         if X is None:
             if y is not None or weights is not None:
@@ -288,11 +288,11 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         validate_data(self, X, reset=False, skip_check_array=True)
         weights = check_weights(weights, n_rows=_num_samples(X), name="sample_weight_val")
         if y is None:
-            return Rows(X=X, weights=weights)
+            return FeatureRows(X=X, weights=weights)
         y = label_values(y, name="y_val")
-        return Rows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
+        return FeatureRows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
 
-    def _gathered(self, train: Rows, val: Rows | None, given: Routed, progress: Progress) -> _Gathered:
+    def _gathered(self, train: FeatureRows, val: FeatureRows | None, given: Routed, progress: Progress) -> _Gathered:
         """Return the rows with the probabilities of the model, which is fitted unless it is frozen."""
         if is_frozen(self.estimator):
             self.estimator_ = self.estimator
@@ -317,8 +317,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         )
 
     def _fit_model(
-        self, train: Rows, splits: list[Split], params: Mapping[str, Any], progress: Progress
-    ) -> tuple[IntArray, Rows]:
+        self, train: FeatureRows, splits: list[Split], params: Mapping[str, Any], progress: Progress
+    ) -> tuple[IntArray, FeatureRows]:
         """Fit the model, and return which rows were left out by the splits, and these rows."""
         with progress.stage("fitting the model", len(splits) + 1) as step:
             rows, eta = out_of_fold_eta(
@@ -341,11 +341,11 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             )
         return rows, train.take(rows, eta)
 
-    def _scored(self, rows: Rows) -> Rows:
+    def _scored(self, rows: FeatureRows) -> FeatureRows:
         """Return rows with the fitted model's probabilities."""
         return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
 
-    def _tables(self, given: Rows, gathered: _Gathered) -> tuple[Table | None, Table]:
+    def _tables(self, given: FeatureRows, gathered: _Gathered) -> tuple[Table | None, Table]:
         """Fit the bases and return both sides as tables."""
         self.bases_, phi = fitted_bases(self.basis, given=given, labelled=gathered.labelled, val=gathered.val)
         val, train = gathered.val, gathered.train
@@ -355,10 +355,10 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         phi = self._phi(train.X, self.bases_)
         return Table.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
 
-    def _marks(self, given: Rows, gathered: _Gathered) -> dict[str, Mark | None]:
+    def _marks(self, given: FeatureRows, gathered: _Gathered) -> dict[str, Mark | None]:
         """Return the marks of the validation rows and of the training rows, by the model as it is in the end."""
 
-        def mark(rows: Rows) -> Mark:
+        def mark(rows: FeatureRows) -> Mark:
             n_rows = _num_samples(rows.X)
             some = _safe_indexing(rows.X, np.arange(min(FIRST, n_rows)))
             return mark_of(eta_of(self.estimator_, some, self.classes_), rows.codes, n_rows=n_rows)
@@ -454,7 +454,7 @@ def _check_target(y: Any) -> None:
         )
 
 
-def _check_folds_have_weight(train: Rows, splits: list[Split]) -> None:
+def _check_folds_have_weight(train: FeatureRows, splits: list[Split]) -> None:
     """Refuse splits that leave the model nothing but rows of weight 0."""
     for number, (kept, _) in enumerate(splits, start=1):
         if train.weights is not None and not train.weights[kept].any():
@@ -465,7 +465,7 @@ def _check_folds_have_weight(train: Rows, splits: list[Split]) -> None:
             )
 
 
-def _check_rows_are_known(goal: Any, gathered: _Gathered, train: Rows, val: Rows | None) -> None:
+def _check_rows_are_known(goal: Any, gathered: _Gathered, train: FeatureRows, val: FeatureRows | None) -> None:
     """Refuse a metric that keeps its labels where it would be shown other rows than it has labels of."""
     if isinstance(goal, PredictionFunction) and val is None and len(gathered.val.y) != len(train.y):
         raise SettingError(

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Engine
 from postshift.engines.dask import DaskEngine
 from postshift.engines.dask_cluster import Cluster, Patience
 from postshift.engines.dask_parts import Piece, mapped
@@ -186,7 +186,7 @@ class DaskTables:
     like: Table  # the draw, for shapes
     posteriors: tuple[Posterior, ...] = ()
 
-    def engine(self, basis: str) -> Statistics:
+    def engine(self, basis: str) -> Engine:
         """Return the engine over one basis."""
         return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
 

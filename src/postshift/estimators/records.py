@@ -18,7 +18,7 @@ class HistoryRecord:
     iteration: int
     metric: float
     step: float | None
-    questions: int
+    queries: int
 
 
 class History(tuple[HistoryRecord, ...]):
@@ -26,7 +26,7 @@ class History(tuple[HistoryRecord, ...]):
 
     Examples
     --------
-    >>> record = HistoryRecord(rule="FW-EG [constant]", iteration=0, metric=0.5, step=1.0, questions=1)
+    >>> record = HistoryRecord(rule="FW-EG [constant]", iteration=0, metric=0.5, step=1.0, queries=1)
     >>> History([record])[0].metric
     0.5
     """
@@ -42,7 +42,7 @@ class History(tuple[HistoryRecord, ...]):
                 iteration=look.index,
                 metric=look.value,
                 step=look.step,
-                questions=look.n_questions,
+                queries=look.n_queries,
             )
             for each in rule.rules
             for look in each.trace

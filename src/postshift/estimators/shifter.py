@@ -46,7 +46,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     classes : array-like of shape (m,), optional
         The labels of the columns of eta; by default 0 to m - 1.
     budget : int, optional
-        For a metric that is asked for values only: the most questions.
+        For a metric that is asked for values only: the most queries.
     n_jobs : int, optional
         Processes that score the rules.
     random_state : int, RandomState or None, default=0
@@ -73,7 +73,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     fallback_ : bool
         Whether the model is left as it is because nothing beat it.
     n_queries_ : int
-        Questions put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+        Queries put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
 
     See Also
     --------

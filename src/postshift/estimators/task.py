@@ -1,4 +1,4 @@
-"""From what a user calls a metric to a problem, and to whoever answers its questions."""
+"""From what a user calls a metric to a problem, and to whoever answers its queries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray, unknown
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Driver, converse
+from postshift.core.queries import Oracle, converse
 from postshift.estimators.model import one_a_row, positions
 from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
 from postshift.metrics import (
     CellMetric,
-    LabelDriver,
     LabelFunction,
-    PredictionDriver,
+    LabelOracle,
     PredictionFunction,
+    PredictionOracle,
     resolve_metric,
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.conversation import Interview, without_questions
+from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.menu import menu, rule_named, rule_names
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
@@ -38,10 +38,10 @@ _AUTOMATIC = {"auto": "average", "best": "best"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """A problem and whoever answers its questions: nobody, where labels and psi are at hand."""
+    """A problem and whoever answers its queries: nobody, where labels and psi are at hand."""
 
     problem: Problem
-    driver: Driver | None = None
+    oracle: Oracle | None = None
     rows: IntArray | None = None  # which validation rows the problem has; None for all
 
     def solve(
@@ -54,16 +54,16 @@ class Task:
         fold_groups: Any = None,
         step: Callable[[str], None],
     ) -> tuple[Chosen, int]:
-        """Return what was chosen and the number of questions that were answered."""
+        """Return what was chosen and the number of queries that were answered."""
         choice = replace(self._choice(method, budget=budget, seed=seed), n_jobs=n_jobs)
         if fold_groups is not None and self.rows is not None:
             fold_groups = np.asarray(fold_groups)[self.rows]
-        if self.driver is None:
+        if self.oracle is None:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
-            return self._among_all(without_questions(fit)), 0
+            return self._among_all(without_queries(fit)), 0
         interview = Interview(lambda: choice.fit(self.problem, fold_groups=fold_groups), budget=budget)
-        converse(interview, self.driver, on_answer=lambda question, _: step(question.text))
-        return self._among_all(interview.result()), interview.n_questions
+        converse(interview, self.oracle, on_answer=lambda query, _: step(query.text))
+        return self._among_all(interview.result()), interview.n_queries
 
     def _among_all(self, chosen: Chosen) -> Chosen:
         """Return the choice with the numbers that its rows have among all validation rows."""
@@ -74,7 +74,7 @@ class Task:
     def n_steps(self, method: str, *, budget: int | None, seed: int) -> int | None:
         """Return how often ``step`` will be called, at the most."""
         choice = self._choice(method, budget=budget, seed=seed)
-        if self.driver is not None:
+        if self.oracle is not None:
             return choice.bound(self.problem)
         n_passes = 2 if choice.how == "best" else 1
         return n_passes * choice.n_folds * len(choice.entries or menu(self.problem))
@@ -147,9 +147,9 @@ def make_task(
     if train is not None and (counted := train.places_with_weight(name="training")) is not None:
         train = replace(train.take(counted), whole=train.whole)
     if isinstance(goal, PredictionFunction):
-        driver = PredictionDriver(goal, classes=classes)
-        problem = Problem.queried(train, val, kind=driver.kind, scale=goal.scale, reads_labels=True)
-        return Task(problem=problem, driver=driver)
+        oracle = PredictionOracle(goal, classes=classes)
+        problem = Problem.queried(train, val, kind=oracle.kind, scale=goal.scale, reads_labels=True)
+        return Task(problem=problem, oracle=oracle)
     if val.labels is None:
         raise LabelError(
             f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that keeps its labels to "
@@ -178,7 +178,7 @@ def value_of(
         given = val.weights if function.takes_weights else None
         return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
     problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
-    return without_questions(problem.label_values([labels]))[0]
+    return without_queries(problem.label_values([labels]))[0]
 
 
 def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
@@ -214,9 +214,9 @@ def _label_task(
     goal: LabelFunction, *, train: Table | None, val: Table, classes: Any, metadata: Mapping[str, Any]
 ) -> Task:
     """Return the task of a function of labels that is no function of the confusion matrix."""
-    driver = LabelDriver(goal, val.labels, classes=classes, weights=val.weights, metadata=metadata)
-    problem = Problem.queried(train, val, kind=driver.kind, takes_subsets=True, scale=goal.scale, reads_labels=True)
-    return Task(problem=problem, driver=driver)
+    oracle = LabelOracle(goal, val.labels, classes=classes, weights=val.weights, metadata=metadata)
+    problem = Problem.queried(train, val, kind=oracle.kind, takes_subsets=True, scale=goal.scale, reads_labels=True)
+    return Task(problem=problem, oracle=oracle)
 
 
 def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]) -> IntArray | None:

@@ -1,4 +1,4 @@
-"""Metrics: functions of the confusion matrix, adapters of the user's own, and drivers that answer questions."""
+"""Metrics: functions of the confusion matrix, adapters of the user's own, and oracles that answer queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from postshift.metrics.adapters import (
     from_labels,
     from_predictions,
 )
-from postshift.metrics.asking import LabelDriver, PredictionDriver
+from postshift.metrics.asking import LabelOracle, PredictionOracle
 from postshift.metrics.catalogue import metric_catalogue, metric_named
 from postshift.metrics.cells import CellMetric
 from postshift.metrics.confusion import (
@@ -22,9 +22,9 @@ from postshift.metrics.confusion import (
     Negated,
     maximised,
 )
-from postshift.metrics.drivers import ConfusionDriver, HardDriver, SoftDriver
 from postshift.metrics.gaps import DemographicParityGap, EqualizedOddsGap, EqualOpportunityGap, Penalised
 from postshift.metrics.groups import GroupGMean, WorstGroup
+from postshift.metrics.oracles import ConfusionOracle, HardOracle, SoftOracle
 from postshift.metrics.rates import BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 from postshift.metrics.recalls import BalancedAccuracy, GMean, HMean, MinRecall, QMean, SmoothedMinimum
 from postshift.metrics.resolve import resolve_metric
@@ -36,8 +36,8 @@ __all__ = [
     "BinaryF1",
     "CellMetric",
     "CohenKappa",
-    "ConfusionDriver",
     "ConfusionFunction",
+    "ConfusionOracle",
     "DemographicParityGap",
     "EqualOpportunityGap",
     "EqualizedOddsGap",
@@ -47,22 +47,22 @@ __all__ = [
     "GMean",
     "GroupGMean",
     "HMean",
-    "HardDriver",
+    "HardOracle",
     "Jaccard",
-    "LabelDriver",
     "LabelFunction",
+    "LabelOracle",
     "MacroF1",
     "MatthewsCorrelation",
     "MinRecall",
     "Negated",
     "Penalised",
     "Precision",
-    "PredictionDriver",
     "PredictionFunction",
+    "PredictionOracle",
     "QMean",
     "Recall",
     "SmoothedMinimum",
-    "SoftDriver",
+    "SoftOracle",
     "WorstGroup",
     "from_confusion",
     "from_labels",

@@ -4,12 +4,12 @@
 constructor            the function is called with         and what becomes of it
 =====================  ==================================  ==========================================================
 ``from_confusion``     a confusion matrix of shares        a metric psi(C)
-``from_labels``        y_true, y_pred (, sample_weight)    psi(C) by ``CellMetric``, or asked through ``LabelDriver``
-``from_predictions``   y_pred, or class distributions      asked through ``PredictionDriver``
+``from_labels``        y_true, y_pred (, sample_weight)    psi(C) by ``CellMetric``, or asked through ``LabelOracle``
+``from_predictions``   y_pred, or class distributions      asked through ``PredictionOracle``
 =====================  ==================================  ==========================================================
 
 Each call gets arrays of its own: a function that changes them in place changes nothing else. ``CellMetric`` is in
-``cells``, the drivers are in ``asking``.
+``cells``, the oracles are in ``asking``.
 """
 
 from __future__ import annotations

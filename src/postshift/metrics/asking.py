@@ -1,4 +1,4 @@
-"""Drivers that answer the loop's questions with a user's function of labels or of predictions (see ``adapters``)."""
+"""Oracles that answer the loop's queries with a user's function of labels or of predictions (see ``adapters``)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_labels, check_rows, check_weights
-from postshift.core.questions import Kind, Question
+from postshift.core.queries import Kind, Query
 from postshift.exceptions import MetricError, SettingError, ShapeError
 from postshift.metrics.adapters import LabelFunction, PredictionFunction
-from postshift.metrics.drivers import HardDriver, SoftDriver, mapped
+from postshift.metrics.oracles import HardOracle, SoftOracle, mapped
 
 
-class LabelDriver:
+class LabelOracle:
     """Answers with a function of true and predicted labels, from validation labels held here.
 
     A function that takes weights is shown each row of a randomised classifier once for each label it may get, with
@@ -39,8 +39,8 @@ class LabelDriver:
     >>> from postshift.metrics import from_labels
     >>> def hits(y_true, y_pred, sample_weight):
     ...     return np.average(y_true == y_pred, weights=sample_weight)
-    >>> driver = LabelDriver(from_labels(hits), [0, 1, 1], classes=["ham", "spam"])
-    >>> driver.kind, driver.takes_subsets
+    >>> oracle = LabelOracle(from_labels(hits), [0, 1, 1], classes=["ham", "spam"])
+    >>> oracle.kind, oracle.takes_subsets
     ('soft', True)
     """
 
@@ -69,27 +69,27 @@ class LabelDriver:
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
         self._metadata = _per_row(metadata or {}, function, n_rows=n_rows)
 
-    def answer(self, question: Question) -> float:
+    def answer(self, query: Query) -> float:
         """Return the function's value of what is shown, greater being better."""
-        if question.n_rows != len(self._labels):
+        if query.n_rows != len(self._labels):
             raise ShapeError(
-                f"question {question.key!r} is about {question.n_rows} validation rows; "
-                f"this driver holds the labels of {len(self._labels)}"
+                f"query {query.key!r} is about {query.n_rows} validation rows; "
+                f"this oracle holds the labels of {len(self._labels)}"
             )
-        rows: IntArray = np.arange(question.n_rows) if question.rows is None else np.asarray(question.rows)
-        shown = question.predictions
-        if question.kind == "hard":
-            return self._value(question, rows, shown, self._weights[rows])
-        if question.kind != "soft" or not self._function.takes_weights:
-            raise MetricError(f"question {question.key!r} is of kind {question.kind!r}, which this driver cannot serve")
+        rows: IntArray = np.arange(query.n_rows) if query.rows is None else np.asarray(query.rows)
+        shown = query.predictions
+        if query.kind == "hard":
+            return self._value(query, rows, shown, self._weights[rows])
+        if query.kind != "soft" or not self._function.takes_weights:
+            raise MetricError(f"query {query.key!r} is of kind {query.kind!r}, which this oracle cannot serve")
         weights = shown * self._weights[rows][:, None]
         places, predicted = np.nonzero(weights > 0)
-        return self._value(question, rows[places], predicted, weights[places, predicted])
+        return self._value(query, rows[places], predicted, weights[places, predicted])
 
-    def _value(self, question: Question, rows: IntArray, predicted: IntArray, weights: FloatArray) -> float:
+    def _value(self, query: Query, rows: IntArray, predicted: IntArray, weights: FloatArray) -> float:
         """Return the function of these rows, which may be repeated."""
         if not weights.any():
-            raise MetricError(f"question {question.key!r} is about rows that all have weight 0")
+            raise MetricError(f"query {query.key!r} is about rows that all have weight 0")
         function, truth = self._function, self._classes[self._labels[rows]]
         metadata = {name: values[rows] for name, values in self._metadata.items()}
         found: float = mapped(
@@ -99,12 +99,12 @@ class LabelDriver:
                 weights=weights if function.takes_weights else None,
                 metadata=metadata,
             ),
-            question,
+            query,
         )
         return function.sign * found
 
 
-class PredictionDriver:
+class PredictionOracle:
     """Answers with a function of predictions that keeps its labels to itself, greater being better.
 
     Parameters
@@ -117,8 +117,8 @@ class PredictionDriver:
     Examples
     --------
     >>> from postshift.metrics import from_predictions
-    >>> driver = PredictionDriver(from_predictions(len), classes=["ham", "spam"])
-    >>> driver.kind, driver.takes_subsets
+    >>> oracle = PredictionOracle(from_predictions(len), classes=["ham", "spam"])
+    >>> oracle.kind, oracle.takes_subsets
     ('hard', False)
     """
 
@@ -127,15 +127,13 @@ class PredictionDriver:
     def __init__(self, function: PredictionFunction, *, classes: Any) -> None:
         self.kind: Kind = "soft" if function.soft else "hard"
         self._function, self._classes = function, np.asarray(classes)
-        self._driver = SoftDriver(self._value) if function.soft else HardDriver(self._value)
+        self._oracle = SoftOracle(self._value) if function.soft else HardOracle(self._value)
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, query: Query) -> Any:
         """Return the function's value of what is shown."""
-        if question.kind != self.kind:
-            raise MetricError(
-                f"question {question.key!r} is of kind {question.kind!r}; this driver serves {self.kind!r}"
-            )
-        return self._driver.answer(question)
+        if query.kind != self.kind:
+            raise MetricError(f"query {query.key!r} is of kind {query.kind!r}; this oracle serves {self.kind!r}")
+        return self._oracle.answer(query)
 
     def _value(self, shown: Any) -> float:
         """Return the function of distributions, or of labels in the user's classes."""

@@ -56,7 +56,7 @@ class CellMetric:
         if not self.function.takes_weights or self.function.metadata:
             raise MetricError(
                 f"metric {self.function.name!r} must take sample_weight and nothing else but labels to be a function "
-                "of the confusion matrix: ask it through LabelDriver"
+                "of the confusion matrix: ask it through LabelOracle"
             )
         check_in_range(self.total, name="total", low=0, high=np.inf, open_low=True, open_high=True)
         object.__setattr__(self, "classes", np.asarray(self.classes))

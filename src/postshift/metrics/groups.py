@@ -1,6 +1,6 @@
 """Metrics over groups of rows: the rows of C are (group, class) pairs, category ``group * n_classes + class``.
 
-Whoever answers the questions counts a row of group g and class i in category ``g * n_classes + i``; a prediction
+Whoever answers the queries counts a row of group g and class i in category ``g * n_classes + i``; a prediction
 is right if it is the class i.
 """
 

@@ -131,8 +131,8 @@ class HistoryDisplay:
         The looks of all rules.
     metric : str
         The name of the metric.
-    by_question : bool, default=False
-        Whether it is drawn against questions, not iterations.
+    by_query : bool, default=False
+        Whether it is drawn against queries, not iterations.
 
     Attributes
     ----------
@@ -147,15 +147,15 @@ class HistoryDisplay:
     >>> matplotlib.use("agg")
     >>> from postshift.report import HistoryDisplay
     >>> from postshift.report.facts import Look
-    >>> looks = [Look(rule="paper", iteration=k, metric=k / 4, step=None, questions=0) for k in range(3)]
+    >>> looks = [Look(rule="paper", iteration=k, metric=k / 4, step=None, queries=0) for k in range(3)]
     >>> HistoryDisplay(looks, "g_mean").plot().ax_.get_xlabel()
     'iteration'
     """
 
-    def __init__(self, looks: Sequence[Look], metric: str, *, by_question: bool = False) -> None:
+    def __init__(self, looks: Sequence[Look], metric: str, *, by_query: bool = False) -> None:
         self.looks = tuple(looks)
         self.metric = metric
-        self.by_question = by_question
+        self.by_query = by_query
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None, **kw: Any) -> Self:
@@ -179,7 +179,7 @@ class HistoryDisplay:
         metric, looks = gather.metric_facts(estimator, None), gather.looks(estimator)
         if metric.is_cost:
             looks = tuple(replace(look, metric=-look.metric) for look in looks)
-        return cls(looks, metric.name, by_question=estimator.n_queries_ > 0).plot(ax, **kw)
+        return cls(looks, metric.name, by_query=estimator.n_queries_ > 0).plot(ax, **kw)
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw.
@@ -200,10 +200,10 @@ class HistoryDisplay:
         rules = list(dict.fromkeys(look.rule for look in self.looks))
         for k, rule in enumerate(rules):
             own = [look for look in self.looks if look.rule == rule]
-            along = [look.questions if self.by_question else look.iteration for look in own]
+            along = [look.queries if self.by_query else look.iteration for look in own]
             style = {"marker": ".", "linestyle": _STYLES[k % len(_STYLES)], "label": rule, **kw}
             self.ax_.plot(along, [look.metric for look in own], **style)
-        self.ax_.set(xlabel="questions" if self.by_question else "iteration", ylabel=self.metric)
+        self.ax_.set(xlabel="queries" if self.by_query else "iteration", ylabel=self.metric)
         self.ax_.yaxis.label.set_parse_math(False)
         if rules:
             _legend(self.ax_)

@@ -223,7 +223,7 @@ class Look:
     iteration: int
     metric: float
     step: float | None
-    questions: int
+    queries: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +255,7 @@ class Facts:
         Whether the model has been fitted again since the labels before and after were made, as after cross-fitting.
         Its probabilities are then of rows that it was fitted to.
     n_queries : int
-        Questions put to the metric.
+        Queries put to the metric.
     warnings, notes : tuple of str
         What the fit warned of, and what its rules have to say.
     used, how_to_use, settings, versions : tuple of pairs of str

@@ -180,7 +180,7 @@ def looks(estimator: Any) -> tuple[Look, ...]:
             iteration=int(record.iteration),
             metric=float(record.metric),
             step=None if record.step is None else float(record.step),
-            questions=int(record.questions),
+            queries=int(record.queries),
         )
         for record in estimator.history_
     )
@@ -350,7 +350,7 @@ def _settings(estimator: Any, metric: Metric) -> Pairs:
     pairs = [] if metric.positive is None else [("positive class", metric.positive)]
     pairs += [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
     if estimator.budget is not None:
-        pairs.append(("budget", f"{estimator.budget:,} questions"))
+        pairs.append(("budget", f"{estimator.budget:,} queries"))
     return tuple(pairs)
 
 

@@ -31,7 +31,7 @@ _LEGEND = 18.0
 
 @dataclass(frozen=True, kw_only=True)
 class Axes:
-    """Where a look stands: along are iterations or, where the metric was asked, questions."""
+    """Where a look stands: along are iterations or, where the metric was asked, queries."""
 
     along: str
     across: Scale
@@ -39,7 +39,7 @@ class Axes:
 
     def position(self, look: Look) -> int:
         """Return how far along a look is."""
-        return look.questions if self.along == "questions" else look.iteration
+        return look.queries if self.along == "queries" else look.iteration
 
     def place(self, look: Look) -> tuple[float, float]:
         """Return where to draw a look."""
@@ -47,7 +47,7 @@ class Axes:
 
 
 def trace_chart(facts: Facts) -> Chart | None:
-    """Return the metric of every look against iterations or questions; None without a look."""
+    """Return the metric of every look against iterations or queries; None without a look."""
     if not facts.trace:
         return None
     looks = [replace(look, metric=own_number(facts, look.metric)) for look in facts.trace]
@@ -56,7 +56,7 @@ def trace_chart(facts: Facts) -> Chart | None:
         lines.setdefault(look.rule, []).append(look)
     weight = {rival.name: rival.weight for rival in facts.rivals}
     shown = sorted(lines, key=lambda name: -weight.get(name, 0.0))[:SHOWN_LINES]
-    axes, back = _axes([look for name in shown for look in lines[name]], by_question=facts.n_queries > 0)
+    axes, back = _axes([look for name in shown for look in lines[name]], by_query=facts.n_queries > 0)
     marks = []
     for place, name in enumerate(shown):
         back += _line(axes, name, lines[name], place)
@@ -75,10 +75,10 @@ def trace_chart(facts: Facts) -> Chart | None:
     )
 
 
-def _axes(looks: list[Look], *, by_question: bool) -> tuple[Axes, list[str]]:
+def _axes(looks: list[Look], *, by_query: bool) -> tuple[Axes, list[str]]:
     """Return the axes of some looks, and their drawing."""
-    along = "questions" if by_question else "iteration"
-    last = max(look.questions if by_question else look.iteration for look in looks)
+    along = "queries" if by_query else "iteration"
+    last = max(look.queries if by_query else look.iteration for look in looks)
     low, high = min(look.metric for look in looks), max(look.metric for look in looks)
     spare = 0.05 * (high - low) or 0.05
     axes = Axes(
@@ -135,8 +135,8 @@ def _table(looks: list[Look], caption: str) -> Table:
             str(look.iteration),
             number(look.metric),
             "" if look.step is None else f"{look.step:.3g}",
-            f"{look.questions:,}",
+            f"{look.queries:,}",
         )
         for look in looks
     )
-    return Table(caption=caption, header=("rule", "iteration", "metric", "step", "questions"), rows=rows)
+    return Table(caption=caption, header=("rule", "iteration", "metric", "step", "queries"), rows=rows)

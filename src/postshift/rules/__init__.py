@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.conversation import Interview, without_questions
+from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.influence import Influence
 from postshift.rules.menu import menu, rule_named
@@ -35,5 +35,5 @@ __all__ = [
     "menu",
     "pi_ew",
     "rule_named",
-    "without_questions",
+    "without_queries",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
-from postshift.rules.conversation import Fit, without_questions
+from postshift.rules.conversation import Fit, without_queries
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.influence import Influence
@@ -117,10 +117,10 @@ class Choice:
     entries : tuple of rules, optional
         By default the problem's menu. The first is the base.
     query_folds : int
-        Where only values are told, and of subsets of the rows too: the number of folds, each with questions of its own.
+        Where only values are told, and of subsets of the rows too: the number of folds, each with queries of its own.
         0 scores each candidate once on all rows.
     budget : int, optional
-        Where only values are told: the most questions.
+        Where only values are told: the most queries.
     random_state : int
         Seed of folds and reweightings.
     n_jobs : int, optional
@@ -145,14 +145,14 @@ class Choice:
         return (yield from self._by_queries(problem, self.affordable(problem), fold_groups))
 
     def bound(self, problem: Problem) -> int:
-        """Return the most questions that a fit asks: known before, never above the budget."""
+        """Return the most queries that a fit asks: known before, never above the budget."""
         if problem.is_labelled:
             return 0
         entries = self.affordable(problem)
         return sum(self._cost(rule, problem) for rule in entries) + len(entries)
 
     def _cost(self, rule: Rule, problem: Problem) -> int:
-        """Return the most questions for one entry: a fit per fold, and one on all rows."""
+        """Return the most queries for one entry: a fit per fold, and one on all rows."""
         return rule.bound(problem) * (self.query_folds + 1)
 
     # -- with labels ------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Choice:
                 left -= self._cost(fitting, problem)
         if left < 0 or len(chosen) < 2:
             raise BudgetError(
-                f"a budget of {self.budget} questions does not pay for the base and one more rule on {len(entries)} "
+                f"a budget of {self.budget} queries does not pay for the base and one more rule on {len(entries)} "
                 "entries: raise it"
             )
         return tuple(chosen)
@@ -312,7 +312,7 @@ def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) 
     kept = [k for k in range(len(entries)) if weights[k] > NEGLIGIBLE]
     if len(kept) > 1:
         problem = problem.few_rows(AVERAGED_ROWS)
-    rules = tuple(without_questions(entries[k].fit(problem)) for k in kept)
+    rules = tuple(without_queries(entries[k].fit(problem)) for k in kept)
     return AveragedRule(rules=rules, weights=weights[kept] / weights[kept].sum(), votes=selection.votes)
 
 

@@ -1,7 +1,7 @@
-"""Rules that ask: a fit is a generator of questions, an interview lets anybody answer it.
+"""Rules that ask: a fit is a generator of queries, an interview lets anybody answer it.
 
-A rule's ``fit`` yields lists of questions and is sent the lists of their answers; what it returns is the fitted rule.
-A problem whose labels are at hand answers by itself, so its fits yield nothing. An interview never passes on a question
+A rule's ``fit`` yields lists of queries and is sent the lists of their answers; what it returns is the fitted rule.
+A problem whose labels are at hand answers by itself, so its fits yield nothing. An interview never passes on a query
 twice.
 """
 
@@ -16,31 +16,31 @@ import numpy as np
 from postshift._validation import check_count
 from postshift.core.archive import contradicting, read_archive, write_answers
 from postshift.core.loop import Loop
-from postshift.core.questions import Question, check_number
+from postshift.core.queries import Query, check_number
 from postshift.core.records import FitResult
-from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, UnknownQuestionError
+from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError, UnknownQueryError
 
 T = TypeVar("T")
-Fit = Generator[list[Question], list[Any], T]
+Fit = Generator[list[Query], list[Any], T]
 
 
-def relay(run: Loop, *, about: Callable[[Question], Question]) -> Fit[FitResult]:
-    """Pass on the questions of a run, each as ``about`` puts it, and return its result."""
-    while questions := list(run.ask()):
-        answers = yield [about(question) for question in questions]
-        for question, answer in zip(questions, answers, strict=True):
-            run.tell(question.key, answer)
+def relay(run: Loop, *, about: Callable[[Query], Query]) -> Fit[FitResult]:
+    """Pass on the queries of a run, each as ``about`` puts it, and return its result."""
+    while queries := list(run.ask()):
+        answers = yield [about(query) for query in queries]
+        for query, answer in zip(queries, answers, strict=True):
+            run.tell(query.key, answer)
     return run.result()
 
 
-def without_questions(fit: Fit[T]) -> T:
+def without_queries(fit: Fit[T]) -> T:
     """Return the result of a fit that can answer by itself."""
     try:
         asked = next(fit)
     except StopIteration as done:
         found: T = done.value
         return found
-    raise NotFinishedError(f"this fit asks {len(asked)} question(s), e.g. {asked[0].text!r}: it needs an interview")
+    raise NotFinishedError(f"this fit asks {len(asked)} query(s), e.g. {asked[0].text!r}: it needs an interview")
 
 
 class Interview(Generic[T]):
@@ -52,7 +52,7 @@ class Interview(Generic[T]):
         Returns the fit's generator; called anew after an error, and when a saved interview is taken up again. Answers
         that were told are never asked for again.
     budget : int, optional
-        The most questions that may be answered; a fit that would need more is refused.
+        The most queries that may be answered; a fit that would need more is refused.
     about : str
         What the interview is about (a digest of the data, the name of the metric): a saved interview is taken up only
         by one that is about the same.
@@ -62,40 +62,40 @@ class Interview(Generic[T]):
         self._start, self._about = start, about
         self.budget = None if budget is None else check_count(budget, name="budget", low=1)
         self._known: dict[str, float] = {}
-        self._open: dict[str, tuple[Question, str]] = {}
-        self._round: list[tuple[Question, str]] = []
+        self._open: dict[str, tuple[Query, str]] = {}
+        self._round: list[tuple[Query, str]] = []
         self._fit: Fit[T] | None = None
         self._result: list[T] = []
 
     @property
-    def n_questions(self) -> int:
-        """Questions answered so far."""
+    def n_queries(self) -> int:
+        """Queries answered so far."""
         return len(self._known)
 
-    def ask(self) -> tuple[Question, ...]:
-        """Return the open questions; none when the fit is finished."""
+    def ask(self) -> tuple[Query, ...]:
+        """Return the open queries; none when the fit is finished."""
         if self._fit is None and not self._result:
             self._fit = self._start()
             self._advance(None)
         while self._round and not self._open:
             self._advance([self._known[digest] for _, digest in self._round])
-        return tuple(question for question, _ in self._open.values())
+        return tuple(query for query, _ in self._open.values())
 
     def tell(self, key: str, answer: Any) -> None:
-        """Give the answer to an open question; one that is refused leaves the interview as it was."""
+        """Give the answer to an open query; one that is refused leaves the interview as it was."""
         self.ask()
         if key not in self._open:
-            raise UnknownQuestionError(
-                f"there is no open question {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
+            raise UnknownQueryError(
+                f"there is no open query {key!r}; open are {sorted(self._open)[:10]}: answer what ask() gave"
             )
-        question, digest = self._open[key]
-        self._known[digest] = check_number(question, answer)
+        query, digest = self._open[key]
+        self._known[digest] = check_number(query, answer)
         del self._open[key]
 
     def result(self) -> T:
         """Return what the fit found."""
         if self.ask():
-            raise NotFinishedError(f"the interview has {len(self._open)} open question(s): answer them first")
+            raise NotFinishedError(f"the interview has {len(self._open)} open query(s): answer them first")
         return self._result[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -131,11 +131,11 @@ class Interview(Generic[T]):
         self._open, self._round, self._fit, self._result = {}, [], None, []
 
     def _advance(self, answers: list[float] | None) -> None:
-        """Send answers, and open the questions of the next round; after an error the fit begins anew when asked."""
+        """Send answers, and open the queries of the next round; after an error the fit begins anew when asked."""
         assert self._fit is not None  # noqa: S101
         try:
             asked = next(self._fit) if answers is None else self._fit.send(answers)
-            self._open_round([(question, question.fingerprint()) for question in asked])
+            self._open_round([(query, query.fingerprint()) for query in asked])
         except StopIteration as done:
             self._rewind()
             self._result = [done.value]
@@ -143,15 +143,15 @@ class Interview(Generic[T]):
             self._rewind()
             raise
 
-    def _open_round(self, asked: list[tuple[Question, str]]) -> None:
-        """Open the questions of a round that were never answered."""
-        fresh = {digest: question for question, digest in reversed(asked) if digest not in self._known}
+    def _open_round(self, asked: list[tuple[Query, str]]) -> None:
+        """Open the queries of a round that were never answered."""
+        fresh = {digest: query for query, digest in reversed(asked) if digest not in self._known}
         if self.budget is not None and len(self._known) + len(fresh) > self.budget:
             raise BudgetError(
-                f"{len(self._known)} questions were answered and {len(fresh)} more are needed; the budget is "
+                f"{len(self._known)} queries were answered and {len(fresh)} more are needed; the budget is "
                 f"{self.budget}: raise it, or use fewer rules"
             )
-        base = self.n_questions
+        base = self.n_queries
         named = ((f"{base + place}/{q.key}", q, digest) for place, (digest, q) in enumerate(reversed(fresh.items())))
         self._round = asked
-        self._open = {key: (question.renamed(key), digest) for key, question, digest in named}
+        self._open = {key: (query.renamed(key), digest) for key, query, digest in named}

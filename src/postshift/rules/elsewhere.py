@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from postshift.core.statistics import Statistics
+from postshift.core.statistics import Engine
 from postshift.rules.posterior import Posterior
 
 
@@ -15,7 +15,7 @@ class Elsewhere(Protocol):
     def n_rows(self) -> int:
         """Number of rows."""
 
-    def engine(self, basis: str) -> Statistics:
+    def engine(self, basis: str) -> Engine:
         """Return the engine over one basis of the table."""
 
     def through(self, posterior: Posterior) -> Elsewhere:

@@ -27,7 +27,7 @@ from postshift.rules.problem import Problem
 from postshift.rules.table import CONSTANT, Table
 
 Labelling = Literal["votes", "scores"]
-LABELLING_QUESTIONS = 4  # what with_best_labels asks at the most
+LABELLING_QUERIES = 4  # what with_best_labels asks at the most
 _BLOCK_CELLS = (
     1 << 16
 )  # of a table of scores, 512 KB: much larger ones are asked of the system and given back every time
@@ -46,7 +46,7 @@ class Rule(Protocol):
         """Return whether the problem has what the rule needs."""
 
     def bound(self, problem: Problem) -> int:
-        """Return the most questions that a fit asks."""
+        """Return the most queries that a fit asks."""
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Fit, asking through ``yield`` where the labels are not at hand."""
@@ -144,7 +144,7 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     spread = replace(rule, labelling="scores", scales=members.scales)
     averaged = np.argmax(spread.averaged(problem.val.eta, problem.val.phi(rule.basis)), axis=1)
     order = np.argsort(-rule.mixture.shares, kind="stable")
-    kept = order if problem.is_labelled else order[:1]  # where every question costs, only the largest member
+    kept = order if problem.is_labelled else order[:1]  # where every query costs, only the largest member
     singles = [(_single(rule, k), members.labels[k]) for k in kept]
     # A minimum sits where two recalls meet, and there votes are a matter of chance: averaged scores come first.
     usual = [(spread, averaged), votes] if hasattr(problem.metric, "smoothed") else [votes, (spread, averaged)]

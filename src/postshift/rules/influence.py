@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from postshift.core.influence import InfluenceRegression, InfluenceSettings
 from postshift.rules.conversation import Fit
-from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
+from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, with_best_labels
 from postshift.rules.problem import Problem
 from postshift.rules.table import CONSTANT
 
@@ -36,11 +36,11 @@ class Influence:
         return self.basis in problem.val.bases
 
     def bound(self, problem: Problem) -> int:
-        """Return one question per probe and iteration, and a few for the labels."""
+        """Return one query per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
         n_features: int = problem.val.phi(self.basis).shape[1] * problem.n_classes
-        return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUESTIONS
+        return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUERIES
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels."""

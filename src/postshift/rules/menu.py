@@ -16,7 +16,7 @@ from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
 
 QUERY_ITERATIONS = 10
-QUERY_PROBES = 500  # more probes an iteration than this are too dear where each is a question
+QUERY_PROBES = 500  # more probes an iteration than this are too dear where each is a query
 
 
 def menu(problem: Problem) -> tuple[Rule, ...]:

@@ -10,17 +10,17 @@ from postshift._validation import IntArray
 from postshift.core.frank_wolfe import FrankWolfe
 from postshift.core.mixture import Mixture
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Driver, Question, converse
+from postshift.core.queries import Oracle, Query, converse
 from postshift.core.records import FitResult, Settings
-from postshift.core.sample import Sample
-from postshift.core.statistics import Statistics
+from postshift.core.rows import Rows
+from postshift.core.statistics import Engine
 from postshift.core.weighting import weighting_named
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, SettingError
 from postshift.metrics.confusion import maximised
-from postshift.metrics.drivers import ConfusionDriver
+from postshift.metrics.oracles import ConfusionOracle
 from postshift.rules.conversation import Fit
-from postshift.rules.fitted import LABELLING_QUESTIONS, FittedRule, with_best_labels
+from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, with_best_labels
 from postshift.rules.problem import Problem
 from postshift.rules.table import CONSTANT, Table
 
@@ -30,35 +30,35 @@ MANY_ROWS = 20_000  # validation rows from which the bias of distant probes coun
 
 
 def fw_eg(
-    train: Sample | Statistics,
-    val: Sample,
-    metric: ConfusionMetric | Driver,
+    train: Rows | Engine,
+    val: Rows,
+    metric: ConfusionMetric | Oracle,
     *,
-    driver: Driver | None = None,
+    oracle: Oracle | None = None,
     start: Mixture | None = None,
     halves: tuple[IntArray, IntArray] | None = None,
-    on_answer: Callable[[Question, Any], None] | None = None,
+    on_answer: Callable[[Query, Any], None] | None = None,
     **settings: Any,
 ) -> FitResult:
     """Fit a mixture of plug-in classifiers by Frank-Wolfe with elicited gradients (Algorithm 3).
 
     Parameters
     ----------
-    train : Sample or Statistics
+    train : Rows or Engine
         Training rows with labels, or an engine that holds them.
-    val : Sample
+    val : Rows
         Validation rows; with labels where ``metric`` is a function of the confusion matrix.
-    metric : ConfusionMetric or Driver
-        What to maximise: psi(C), or a driver that answers questions about predictions. A cost is minimised: its values
-        have a minus. A driver owns labels and weights; those of ``val`` are for psi(C) alone.
-    driver : Driver, optional
+    metric : ConfusionMetric or Oracle
+        What to maximise: psi(C), or an oracle that answers queries about predictions. A cost is minimised: its values
+        have a minus. An oracle owns labels and weights; those of ``val`` are for psi(C) alone.
+    oracle : Oracle, optional
         With a psi(C): who answers with confusion matrices, where the labels are not in ``val``.
     start : Mixture, optional
         The first iterate; by default the inverse-prior plug-in.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
     on_answer : callable, optional
-        Called with every question and its answer.
+        Called with every query and its answer.
     **settings
         Fields of :class:`~postshift.core.records.Settings`; ``weighting`` defaults to what the metric
         says it depends on.
@@ -66,33 +66,33 @@ def fw_eg(
     Returns
     -------
     FitResult
-        The mixture, the trace and the number of questions.
+        The mixture, the trace and the number of queries.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from postshift import GMean, Sample, fw_eg
+    >>> from postshift import GMean, Rows, fw_eg
     >>> rng = np.random.default_rng(0)
     >>> p = rng.beta(1, 4, size=2000)
     >>> y = (rng.random(2000) < p).astype(int)
-    >>> rows = Sample.of(np.column_stack([1 - p, p]), labels=y)
+    >>> rows = Rows.of(np.column_stack([1 - p, p]), labels=y)
     >>> fit = fw_eg(rows, rows, GMean(), max_iter=10)
     >>> bool(fit.value > GMean().value(np.array([[(1 - y).sum(), 0], [y.sum(), 0]]) / 2000))
     True
     """
-    engine = MemoryEngine(train) if isinstance(train, Sample) else train
+    engine = MemoryEngine(train) if isinstance(train, Rows) else train
     metric = maximised(metric) if isinstance(metric, ConfusionMetric) else metric
     psi = metric if isinstance(metric, ConfusionMetric) else None
-    asked = _driver(metric, driver, val)
+    asked = _oracle(metric, oracle, val)
     if halves is not None and not asked.takes_subsets:
-        raise MetricError("this driver serves all validation rows or none, so they cannot be split in halves")
+        raise MetricError("this oracle serves all validation rows or none, so they cannot be split in halves")
     chosen = Settings(**{"weighting": "diagonal" if psi is None else psi.weighting, **settings})
     run = FrankWolfe(engine, val, kind=asked.kind, metric=psi, settings=chosen, start=start, halves=halves)
     converse(run, asked, on_answer=on_answer)
     return run.result()
 
 
-def pi_ew(train: Sample | Statistics, val: Sample, metric: ConfusionMetric | Driver, **options: Any) -> FitResult:
+def pi_ew(train: Rows | Engine, val: Rows, metric: ConfusionMetric | Oracle, **options: Any) -> FitResult:
     """Fit one plug-in classifier with elicited weights (Algorithm 2), for linear metrics.
 
     It is the first iteration of :func:`fw_eg`, whose parameters it takes: the first step has size 1.
@@ -132,12 +132,12 @@ class Paper:
         return _training(problem).labels is not None and self.basis in problem.val.bases
 
     def bound(self, problem: Problem) -> int:
-        """Return one question per probe and iteration, and a few for the labels."""
+        """Return one query per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
         n_probes = weighting_named(self._weighting(problem)).probes.n_probes(problem.n_classes)
         n_bases: int = problem.val.phi(self.basis).shape[1]
-        return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUESTIONS
+        return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUERIES
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels; of very many rows a fixed draw is enough."""
@@ -164,7 +164,7 @@ class Paper:
         """Return how far the probes stand: nearer where exact answers about many rows allow it."""
         return 0.01 if problem.is_labelled and problem.val.n_rows >= MANY_ROWS else 0.1
 
-    def _engine(self, problem: Problem, train: Table) -> Statistics:
+    def _engine(self, problem: Problem, train: Table) -> Engine:
         """Return the engine of the training rows; where they are the validation rows, the one that holds these."""
         held = problem.held(self.basis)
         same = train is problem.val and problem.n_categories == problem.n_classes
@@ -186,25 +186,25 @@ def _training(problem: Problem) -> Table:
     return problem.val if problem.train is None else problem.train
 
 
-def _driver(metric: ConfusionMetric | Driver, driver: Driver | None, val: Sample) -> Driver:
-    """Return who answers: the driver given, or one made of the validation labels."""
+def _oracle(metric: ConfusionMetric | Oracle, oracle: Oracle | None, val: Rows) -> Oracle:
+    """Return who answers: the oracle given, or one made of the validation labels."""
     if isinstance(metric, ConfusionMetric):
-        return driver or _label_driver(metric, val)
+        return oracle or _label_oracle(metric, val)
     if isinstance(metric, type) or not hasattr(metric, "answer"):
         raise MetricError(
-            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or a driver "
-            f"(SoftDriver(f), HardDriver(f), ...). Got {metric!r} instead"
+            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or an oracle "
+            f"(SoftOracle(f), HardOracle(f), ...). Got {metric!r} instead"
         )
     if val.weights is not None:
-        raise MetricError("validation weights belong to the driver that answers: give them to it, not to val")
+        raise MetricError("validation weights belong to the oracle that answers: give them to it, not to val")
     return metric
 
 
-def _label_driver(metric: ConfusionMetric, val: Sample) -> Driver:
-    """Return a driver made of the validation labels."""
+def _label_oracle(metric: ConfusionMetric, val: Rows) -> Oracle:
+    """Return an oracle made of the validation labels."""
     if val.labels is None:
         raise LabelError(
             f"metric {metric.name!r} is a function of the confusion matrix and needs validation labels: "
-            "pass labels=... to Sample.of, or give a driver"
+            "pass labels=... to Rows.of, or give an oracle"
         )
-    return ConfusionDriver(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric)
+    return ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric)

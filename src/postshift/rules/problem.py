@@ -15,12 +15,12 @@ from postshift.core.loop import Loop
 from postshift.core.moments import label_confusions, weighted_confusions
 from postshift.core.plugin import onehot
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, value_of
-from postshift.core.questions import Kind, Question
+from postshift.core.queries import Kind, Query
 from postshift.core.records import FitResult
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, ShapeError
 from postshift.metrics.confusion import maximised
-from postshift.metrics.drivers import ConfusionDriver
+from postshift.metrics.oracles import ConfusionOracle
 from postshift.rules.conversation import Fit, relay
 from postshift.rules.posterior import Posterior, Stack, fit_stack
 from postshift.rules.table import Table
@@ -78,7 +78,7 @@ class Problem:
     """Training and validation rows and the metric.
 
     Build it with :meth:`labelled` (a psi of the confusion matrix and labels at hand) or :meth:`queried` (somebody
-    answers questions about soft or hard predictions).
+    answers queries about soft or hard predictions).
     """
 
     train: Table | None
@@ -109,7 +109,7 @@ class Problem:
         metric = maximised(metric)
         if val.labels is None:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
-        driver = ConfusionDriver(
+        oracle = ConfusionOracle(
             val.labels,
             n_classes=val.n_classes,
             weights=val.weights,
@@ -118,7 +118,7 @@ class Problem:
             strict=False,
         )
         scale = float(getattr(metric, "scale", 1.0))
-        return cls(train=train, val=val, kind="confusion", metric=metric, categories=driver.categories, scale=scale)
+        return cls(train=train, val=val, kind="confusion", metric=metric, categories=oracle.categories, scale=scale)
 
     @classmethod
     def queried(
@@ -133,7 +133,7 @@ class Problem:
     ) -> Problem:
         """Return a problem of which only values of predictions are told.
 
-        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``question.rows``). ``scale``
+        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``query.rows``). ``scale``
         is the width of the metric's range, 1 for shares of rows: differences below the noise of so many rows, on that
         scale, are not trusted. ``reads_labels`` lets rules such as the stack read the labels of ``val`` all the same;
         otherwise these are put away.
@@ -142,7 +142,7 @@ class Problem:
         if not reads_labels:
             val = replace(val, labels=None)
         if kind not in ("soft", "hard"):
-            raise MetricError(f"a queried problem has questions of kind 'soft' or 'hard'. Got {kind!r} instead")
+            raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets, scale=scale)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Problem:
         """Return the value of class distributions (n, m), asking where the labels are not at hand."""
         if self.is_labelled:
             return [float(self.metric_of(self.confusion(table))) for table in tables]
-        answers = yield [self._question(f"value.{place}", table) for place, table in enumerate(tables)]
+        answers = yield [self._query(f"value.{place}", table) for place, table in enumerate(tables)]
         return [float(answer) for answer in answers]
 
     def label_values(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
@@ -323,18 +323,16 @@ class Problem:
             raise MetricError("only values of predictions are told here: the labels are not at hand")
         return self.categories
 
-    def _question(self, key: str, table: FloatArray) -> Question:
-        """Return a question about a table, as labels where only these are accepted."""
+    def _query(self, key: str, table: FloatArray) -> Query:
+        """Return a query about a table, as labels where only these are accepted."""
         shown = np.argmax(table, axis=1) if self.kind == "hard" else table
         text = "the value of these labels" if self.kind == "hard" else "the value of these predictions"
-        question = Question(
-            key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown
-        )
-        return self._about(question)
+        query = Query(key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown)
+        return self._about(query)
 
-    def _about(self, question: Question) -> Question:
-        """Return a question about these rows as one about rows of the whole sample."""
-        return question if self.rows is None else question.restricted(self.rows, n_rows=self.n_total or len(self.rows))
+    def _about(self, query: Query) -> Query:
+        """Return a query about these rows as one about rows of the whole sample."""
+        return query if self.rows is None else query.restricted(self.rows, n_rows=self.n_total or len(self.rows))
 
 
 def _drawn(n_rows: int, size: int) -> IntArray:

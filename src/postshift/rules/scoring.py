@@ -12,7 +12,7 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray, check_count
 from postshift.core.plugin import onehot
 from postshift.exceptions import SettingError
-from postshift.rules.conversation import without_questions
+from postshift.rules.conversation import without_queries
 from postshift.rules.fitted import Rule
 from postshift.rules.problem import Problem
 from postshift.rules.table import Table
@@ -179,7 +179,7 @@ def _on_fold(entries: tuple[Rule, ...], part: Problem, table: Table) -> list[tup
 def _on_table(rule: Rule, part: Problem, table: Table, progress: Callable[[str], None]) -> tuple[IntArray, FloatArray]:
     """Fit one entry, and return its labels and scores of other rows."""
     progress(rule.name)
-    found = without_questions(rule.fit(part))
+    found = without_queries(rule.fit(part))
     return found.labels(table), found.scores(table)
 
 

@@ -40,7 +40,7 @@ class SmoothedPlugin:
         return problem.kind != "hard"
 
     def bound(self, problem: Problem) -> int:
-        """Return the questions of a coordinate search over a grid."""
+        """Return the queries of a coordinate search over a grid."""
         return 0 if problem.is_labelled else 2 + _SWEEPS * problem.n_classes * len(_GRID)
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:

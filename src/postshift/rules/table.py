@@ -20,8 +20,8 @@ from postshift._validation import (
     check_weights,
     relative_weights,
 )
-from postshift.core.sample import Sample
-from postshift.core.statistics import Statistics
+from postshift.core.rows import Rows
+from postshift.core.statistics import Engine
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import BasisError, WeightError
 from postshift.rules.elsewhere import Elsewhere
@@ -87,11 +87,11 @@ class Table:
         """Number of classes m."""
         return int(self.eta.shape[1])
 
-    def sample(self, basis: str) -> Sample:
+    def sample(self, basis: str) -> Rows:
         """Return the rows over one basis."""
-        return Sample(eta=self.eta, phi=self.phi(basis), labels=self.labels, weights=self.weights)
+        return Rows(eta=self.eta, phi=self.phi(basis), labels=self.labels, weights=self.weights)
 
-    def engine(self, basis: str) -> Statistics:
+    def engine(self, basis: str) -> Engine:
         """Return the engine over one basis, of all rows; made once, for all rules."""
         if basis not in self._engines:
             held = self.whole
@@ -99,7 +99,7 @@ class Table:
         return self._engines[basis]
 
     @cached_property
-    def _engines(self) -> dict[str, Statistics]:
+    def _engines(self) -> dict[str, Engine]:
         """The engines made so far."""
         return {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from postshift.baselines._base import Rows
+from postshift.baselines._base import BothSides
 from postshift.baselines.deep import NetworkClassifier
 from postshift.baselines.networks import torch_module
 
@@ -56,7 +56,7 @@ def noisy_blobs(n_rows=600, n_val=150, *, seed=0, flip=0.6):
     X = (centres[y] + rng.normal(scale=0.6, size=(len(y), 2))).astype(np.float32)
     clean = y[:n_rows]
     noisy = np.where((clean == 1) & (rng.random(n_rows) < flip), 0, clean)
-    rows = Rows(X=X[:n_rows], y=noisy, X_val=X[n_rows:], y_val=y[n_rows:], n_classes=3)
+    rows = BothSides(X=X[:n_rows], y=noisy, X_val=X[n_rows:], y_val=y[n_rows:], n_classes=3)
     return rows, clean
 
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from postshift.baselines._base import Rows
+from postshift.baselines._base import BothSides
 from postshift.baselines.deep_methods import learn_to_reweight
 from postshift.exceptions import ArchiveError, SettingError
 from tests.baselines.deep.problems import digits, normalised, same_weights, small
@@ -145,7 +145,7 @@ def test_a_file_of_other_rows_is_refused(tmp_path):
 
 def test_learning_to_reweight_goes_on_too(tmp_path):
     X, y = digits(90)
-    rows = Rows(X=X[:60], y=y[:60], X_val=X[60:], y_val=y[60:], n_classes=10)
+    rows = BothSides(X=X[:60], y=y[:60], X_val=X[60:], y_val=y[60:], n_classes=10)
     how = {"classes": np.arange(10), "val_batch_size": 20}
     whole = learn_to_reweight(model(), rows, **how)
     with pytest.raises(Stopped):

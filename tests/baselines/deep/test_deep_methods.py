@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from postshift.baselines._base import Rows
+from postshift.baselines._base import BothSides
 from postshift.baselines.deep_methods import (
     example_weights,
     fine_tune,
@@ -194,7 +194,7 @@ def test_a_network_that_gets_worse_stays_as_it_was():
 
 def test_a_network_that_is_not_fitted_is_trained_first():
     X, y = digits(150)
-    rows = Rows(X=X[:90], y=y[:90], X_val=X[90:], y_val=y[90:], n_classes=10)
+    rows = BothSides(X=X[:90], y=y[:90], X_val=X[90:], y_val=y[90:], n_classes=10)
     how = {"classes": np.arange(10), "tuning": np.arange(30), "stopping": np.arange(30, 60), "max_epochs": 3}
     model = small(network=normalised, augment=True)
     one, two = fine_tune(model, rows, **how), fine_tune(model.fit(X[:90], y[:90]), rows, **how)
@@ -285,7 +285,7 @@ def test_a_transition_of_the_networks_own_is_refused():
 
 def test_validation_rows_of_another_shape_are_refused():
     X, y = digits(60)
-    rows = Rows(X=X[:40], y=y[:40], X_val=X[40:, :, 1:], y_val=y[40:], n_classes=10)
+    rows = BothSides(X=X[:40], y=y[:40], X_val=X[40:, :, 1:], y_val=y[40:], n_classes=10)
     with pytest.raises(ShapeError, match=r"rows must have shape \(1, 8, 8\), as in the fit. Got \(1, 7, 8\)"):
         learn_to_reweight(small(), rows, classes=np.arange(10))
     parts = {"tuning": np.arange(10), "stopping": np.arange(10, 20)}

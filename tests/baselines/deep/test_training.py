@@ -9,7 +9,7 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from postshift.baselines._processes import Member
-from postshift.baselines._training import CrossEntropy, Recipe, Sample, Training, augmented, row_losses
+from postshift.baselines._training import CrossEntropy, Recipe, TensorRows, Training, augmented, row_losses
 from postshift.exceptions import ProbabilityError, ShapeError
 from tests.baselines.deep.problems import digits, linear, normalised, same_weights, small, smooth
 
@@ -57,7 +57,7 @@ def test_training_is_nesterovs_descent_written_out():
 
 def test_every_row_is_seen_once_in_an_epoch():
     n_rows = 29
-    sample = Sample(
+    sample = TensorRows(
         X=np.arange(n_rows, dtype=np.float32)[:, None] * np.ones(2, np.float32), y=np.zeros(n_rows, np.int64)
     )
     seen = []
@@ -87,7 +87,7 @@ def test_a_process_without_a_row_of_a_batch_adds_nothing():
     X, y = digits(3)
     training = Training(recipe(n_classes=10, input_shape=(1, 8, 8), batch_size=1, augment=True))
     before = training.weights
-    training.run_epoch(Sample(X=X, y=y), CrossEntropy(), Echo(1, 2))
+    training.run_epoch(TensorRows(X=X, y=y), CrossEntropy(), Echo(1, 2))
     assert training.losses == [0.0]
     assert same_weights(training.weights, before)
 
@@ -101,7 +101,7 @@ def test_layers_that_are_not_to_be_trained_stay_as_they_are(member):
 
     training = Training(recipe(network=half_fixed, weight_decay=0.1))
     before = training.weights
-    training.run_epoch(Sample(X=np.ones((8, 2), np.float32), y=np.arange(8) % 3), CrossEntropy(), member)
+    training.run_epoch(TensorRows(X=np.ones((8, 2), np.float32), y=np.arange(8) % 3), CrossEntropy(), member)
     changed = {name for name, array in training.weights.items() if not np.array_equal(array, before[name])}
     assert changed == {"2.weight", "2.bias"}
 
@@ -172,7 +172,7 @@ def test_augmentation_is_a_crop_of_the_padded_image_maybe_mirrored():
 def test_augmentation_moves_anew_in_each_epoch_and_mirrors_about_half():
     images = np.zeros((400, 1, 9, 9), np.float32)
     images[:, 0, 4, 3] = 1  # one column left of the middle
-    sample = Sample(X=images, y=np.zeros(400, np.int64))
+    sample = TensorRows(X=images, y=np.zeros(400, np.int64))
     places = []
 
     class Noting(CrossEntropy):

@@ -125,7 +125,7 @@ def command(
     ] = False,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help="The most questions to a metric that is asked.", rich_help_panel=_METRIC),
+        typer.Option("--budget", min=1, help="The most queries to a metric that is asked.", rich_help_panel=_METRIC),
     ] = None,
     basis: Annotated[
         str,
@@ -222,6 +222,6 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     if found.get("positive_class") is not None:
         console.say(f"positive class: {found['positive_class']}")
     console.say(reason_in_own_numbers(found))
-    if found["questions"]:
-        console.say(f"{found['questions']} questions were asked")
+    if found["queries"]:
+        console.say(f"{found['queries']} queries were asked")
     console.say(f"report: {found['report']}")

@@ -1,4 +1,4 @@
-"""Drivers: who answers the loop's questions on this machine."""
+"""Oracles: who answers the loop's queries on this machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
 from postshift.core.moments import weighted_confusions
 from postshift.core.psi import ConfusionMetric
-from postshift.core.questions import Kind, Question
+from postshift.core.queries import Kind, Query
 from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning, ShapeError
 
 
-class ConfusionDriver:
+class ConfusionOracle:
     """Answers with confusion matrices, from validation labels held here.
 
     Parameters
@@ -65,22 +65,22 @@ class ConfusionDriver:
         if missing := self._missing(slice(None)):
             warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
 
-    def answer(self, question: Question) -> FloatArray:
+    def answer(self, query: Query) -> FloatArray:
         """Return the matrices (1 + L, R, m) of what is shown."""
-        rows: Any = slice(None) if question.rows is None else question.rows
-        columns, shown = question.columns, question.predictions
+        rows: Any = slice(None) if query.rows is None else query.rows
+        columns, shown = query.columns, query.predictions
         if columns is None:
-            raise MetricError(f"question {question.key!r} has no columns: this driver serves kind 'confusion' only")
-        if question.n_rows != len(self.categories) or shown.shape[1] != self._n_classes:
+            raise MetricError(f"query {query.key!r} has no columns: this oracle serves kind 'confusion' only")
+        if query.n_rows != len(self.categories) or shown.shape[1] != self._n_classes:
             raise ShapeError(
-                f"question {question.key!r} is about {question.n_rows} validation rows and {shown.shape[1]} classes; "
-                f"this driver holds the labels of {len(self.categories)} rows and {self._n_classes} classes"
+                f"query {query.key!r} is about {query.n_rows} validation rows and {shown.shape[1]} classes; "
+                f"this oracle holds the labels of {len(self.categories)} rows and {self._n_classes} classes"
             )
         weights, categories = self._weights[rows], self.categories[rows]
-        if question.rows is not None:
+        if query.rows is not None:
             self._missing(rows)
         if not weights.any():
-            raise MetricError(f"question {question.key!r} is about rows that all have weight 0")
+            raise MetricError(f"query {query.key!r} is about rows that all have weight 0")
         shares = columns * (weights / weights.sum())[:, None]
         return weighted_confusions(shares, categories, shown, n_categories=self._n_categories)
 
@@ -101,7 +101,7 @@ class ConfusionDriver:
         return what
 
 
-class SoftDriver:
+class SoftOracle:
     """Answers with a function of class distributions (n, m): the randomised classifier is scored exactly.
 
     Parameters
@@ -112,8 +112,8 @@ class SoftDriver:
 
     Examples
     --------
-    >>> driver = SoftDriver(lambda table: table[:, 1].mean())
-    >>> driver.kind, driver.takes_subsets
+    >>> oracle = SoftOracle(lambda table: table[:, 1].mean())
+    >>> oracle.kind, oracle.takes_subsets
     ('soft', False)
     """
 
@@ -123,12 +123,12 @@ class SoftDriver:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, query: Query) -> Any:
         """Return the function's value of what is shown."""
-        return _call(self._function, question)
+        return _call(self._function, query)
 
 
-class HardDriver:
+class HardOracle:
     """Answers with a function of labels (n,), for owners who accept labels only.
 
     Parameters
@@ -144,29 +144,29 @@ class HardDriver:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, query: Query) -> Any:
         """Return the function's value of what is shown."""
-        return _call(self._function, question)
+        return _call(self._function, query)
 
 
-def _call(function: Callable[[Any], Any], question: Question) -> Any:
+def _call(function: Callable[[Any], Any], query: Query) -> Any:
     """Call a user's metric of all rows."""
-    if question.rows is not None:
+    if query.rows is not None:
         raise MetricError(
-            f"question {question.key!r} is about {len(question.rows)} rows only, and this driver serves all rows "
-            "or none: use confusion questions for a split validation sample"
+            f"query {query.key!r} is about {len(query.rows)} rows only, and this oracle serves all rows "
+            "or none: use confusion queries for a split validation sample"
         )
-    shown = np.array(question.predictions)  # its own: it may change it
+    shown = np.array(query.predictions)  # its own: it may change it
     if not getattr(function, "greater_is_better", True):
-        return mapped(lambda: -function(shown), question)
-    return mapped(lambda: function(shown), question)
+        return mapped(lambda: -function(shown), query)
+    return mapped(lambda: function(shown), query)
 
 
-def mapped(call: Callable[[], Any], question: Question) -> Any:
-    """Call a user's metric; what it raises becomes a MetricError that names the question."""
+def mapped(call: Callable[[], Any], query: Query) -> Any:
+    """Call a user's metric; what it raises becomes a MetricError that names the query."""
     try:
         return call()
     except Exception as error:
         raise MetricError(
-            f"the metric raised {type(error).__name__} at question {question.key!r} ({question.text}): {error}"
+            f"the metric raised {type(error).__name__} at query {query.key!r} ({query.text}): {error}"
         ) from error

@@ -32,12 +32,12 @@ from postshift._validation import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Rows:
     """Rows of one sample. Build it with :meth:`of`, which validates; the constructor trusts.
 
     Examples
     --------
-    >>> sample = Sample.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+    >>> sample = Rows.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
     >>> sample.n_samples, sample.n_classes, sample.n_bases
     (2, 2, 1)
     """
@@ -48,7 +48,7 @@ class Sample:
     weights: FloatArray | None = None
 
     @classmethod
-    def of(cls, eta: Any, *, phi: Any = None, labels: Any = None, weights: Any = None) -> Sample:
+    def of(cls, eta: Any, *, phi: Any = None, labels: Any = None, weights: Any = None) -> Rows:
         """Validate and hold one sample; ``phi=None`` is the constant basis.
 
         Parameters
@@ -92,16 +92,16 @@ class Sample:
         """The weight of every row, ones where none were given."""
         return np.ones(self.n_samples) if self.weights is None else self.weights
 
-    def take(self, rows: IntArray | slice) -> Sample:
+    def take(self, rows: IntArray | slice) -> Rows:
         """Return the sample of these rows only."""
-        return Sample(
+        return Rows(
             eta=self.eta[rows],
             phi=self.phi[rows],
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
         )
 
-    def blocks(self, size: int) -> Iterator[Sample]:
+    def blocks(self, size: int) -> Iterator[Rows]:
         """Yield the sample in blocks of at most ``size`` rows."""
         for first in range(0, self.n_samples, size):
             yield self.take(slice(first, first + size))
