@@ -12,25 +12,17 @@ import postshift
 ROOT = Path(__file__).parents[2]
 
 PUBLIC = {
-    "Accuracy",
-    "ConfusionOracle",
-    "ExpectedReward",
     "FitResult",
-    "FrankWolfe",
-    "GMean",
-    "HardOracle",
-    "MacroF1",
     "MemoryEngine",
     "Mixture",
     "PlugIn",
     "PostShiftClassifier",
     "PostShifter",
-    "Query",
     "Rows",
-    "Settings",
-    "SoftOracle",
-    "converse",
+    "Session",
+    "elicit_weights",
     "fw_eg",
+    "fw_eg_session",
     "pi_ew",
 }
 

@@ -63,10 +63,11 @@ class FitResult:
     """What a finished run found.
 
     ``status`` is "finished", or "flat" where no probe changed the metric any more. The result is the last iterate;
-    of a flat run, the best one (at the first look: the start).
+    of a flat run, the best one (at the first look: the start). ``vertices`` are all plug-in classifiers that were found.
     """
 
     mixture: Mixture
+    vertices: tuple[PlugIn, ...]
     iterate: int
     trace: tuple[Iteration, ...]
     status: Status
@@ -147,6 +148,7 @@ def frank_wolfe(
     steps = [line.step for line in trace[:iterate] if line.step is not None]
     return FitResult(
         mixture=mixed(vertices[:iterate], steps),
+        vertices=tuple(vertices),
         iterate=iterate,
         trace=tuple(trace),
         status=status,

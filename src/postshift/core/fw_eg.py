@@ -37,7 +37,7 @@ from postshift.core.psi import ConfusionMetric, maximised
 from postshift.core.queries import Fit, Kind, Oracle, Query, kind_named
 from postshift.core.rows import Rows
 from postshift.core.session import Session
-from postshift.core.sums import Engine, LabelSums
+from postshift.core.sums import Engine, LabelSums, engine_of
 from postshift.core.weighting import DIAGONAL, weighting_named
 from postshift.exceptions import (
     EmptyBasisWarning,
@@ -123,7 +123,7 @@ class Settings(RunSettings):
 
 
 def fw_eg(
-    train: Engine,
+    train: Rows | Engine,
     val: Rows,
     metric: ConfusionMetric | Oracle,
     *,
@@ -138,8 +138,8 @@ def fw_eg(
 
     Parameters
     ----------
-    train : Engine
-        The engine that holds the training rows: ``MemoryEngine(rows)``.
+    train : Rows or Engine
+        Training rows with labels, or an engine that holds them.
     val : Rows
         Validation rows; with labels where ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Oracle
@@ -166,13 +166,13 @@ def fw_eg(
     Examples
     --------
     >>> import numpy as np
-    >>> from postshift import MemoryEngine, Rows, fw_eg
+    >>> from postshift import Rows, fw_eg
     >>> from postshift.metrics import GMean
     >>> rng = np.random.default_rng(0)
     >>> p = rng.beta(1, 4, size=2000)
     >>> y = (rng.random(2000) < p).astype(int)
     >>> rows = Rows.of(np.column_stack([1 - p, p]), labels=y)
-    >>> fit = fw_eg(MemoryEngine(rows), rows, GMean(), max_iter=10)
+    >>> fit = fw_eg(rows, rows, GMean(), max_iter=10)
     >>> bool(fit.score > GMean().value(np.array([[(1 - y).sum(), 0], [y.sum(), 0]]) / 2000))
     True
     """
@@ -184,7 +184,7 @@ def fw_eg(
         return session.run(asked, on_answer=on_answer)
 
 
-def pi_ew(train: Engine, val: Rows, metric: ConfusionMetric | Oracle, **options: Any) -> FitResult:
+def pi_ew(train: Rows | Engine, val: Rows, metric: ConfusionMetric | Oracle, **options: Any) -> FitResult:
     """Fit one plug-in classifier with elicited weights (Algorithm 2), for linear metrics.
 
     It is the first iteration of :func:`fw_eg`, whose parameters it takes: the first step has size 1.
@@ -195,7 +195,7 @@ def pi_ew(train: Engine, val: Rows, metric: ConfusionMetric | Oracle, **options:
 
 
 def elicit_weights(
-    train: Engine,
+    train: Rows | Engine,
     val: Rows,
     metric: ConfusionMetric | Oracle,
     *,
@@ -207,8 +207,8 @@ def elicit_weights(
 
     Parameters
     ----------
-    train : Engine
-        The engine that holds the training rows.
+    train : Rows or Engine
+        Training rows with labels, or an engine that holds them.
     val : Rows
         Validation rows; with labels where ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Oracle
@@ -230,16 +230,16 @@ def elicit_weights(
     Examples
     --------
     >>> import numpy as np
-    >>> from postshift import MemoryEngine, Rows, elicit_weights
+    >>> from postshift import Rows, elicit_weights
     >>> from postshift.metrics import Accuracy
     >>> eta = np.array([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4], [0.1, 0.9]])
     >>> rows = Rows.of(eta, labels=[0, 1, 1, 1])
-    >>> elicit_weights(MemoryEngine(rows), rows, Accuracy()).alpha.round(6)
+    >>> elicit_weights(rows, rows, Accuracy()).alpha.round(6)
     array([[1., 1.]])
     """
     psi, asked = _metric_and_oracle(metric, oracle, val)
     chosen = _settings(psi, settings)
-    run = _Run.of(train, val, kind=kind_named(asked.kind), metric=psi, settings=chosen, start=base)
+    run = _Run.of(engine_of(train), val, kind=kind_named(asked.kind), metric=psi, settings=chosen, start=base)
 
     def fit() -> Fit[Elicitation]:
         newest = Newest(iteration=0, classifier=run.start, step=1.0, last=False)
@@ -250,7 +250,7 @@ def elicit_weights(
 
 
 def fw_eg_session(
-    train: Engine,
+    train: Rows | Engine,
     val: Rows,
     *,
     kind: str,
@@ -273,8 +273,9 @@ def fw_eg_session(
     """
     chosen = _settings(metric, settings)
     how: dict[str, Any] = {"kind": kind_named(kind), "metric": metric, "start": start, "halves": halves}
-    run = _Run.of(train, val, settings=chosen, **how)
-    about = "" if journal is None else _about(train, val, chosen, **how)
+    engine = engine_of(train)
+    run = _Run.of(engine, val, settings=chosen, **how)
+    about = "" if journal is None else _about(engine, val, chosen, **how)
     limit = max_queries(run.look, run.n_iter)
     return Session(run.fit, budget=chosen.budget, journal=journal, about=about, max_queries=limit)
 
@@ -408,8 +409,6 @@ def _mixed(start: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -
 
 def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
     """Refuse training and validation rows that do not fit each other."""
-    if isinstance(train, Rows):
-        raise SettingError("train must be an engine that holds the training rows: give MemoryEngine(rows)")
     check_rows(val.n_rows, name="validation")
     sides = {"training rows": (train.n_classes, train.n_bases)}
     if start is not None:

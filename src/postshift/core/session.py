@@ -279,9 +279,9 @@ class Journal:
         """Return fingerprint and answer on a line."""
         found = self._parsed(line, number)
         with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
-            answer = np.asarray(found["answer"], dtype=np.float64)
-            if isinstance(found["query"], str) and np.isfinite(answer).all() and (np.abs(answer) <= LARGEST).all():
-                return found["query"], answer if answer.ndim else float(answer)
+            answer, query = np.asarray(found["answer"]), found["query"]
+            if isinstance(query, str) and answer.dtype.kind in "iuf" and (np.abs(answer) <= LARGEST).all():
+                return query, answer.astype(np.float64) if answer.ndim else float(answer)
         raise self._damaged(number)
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:

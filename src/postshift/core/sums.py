@@ -30,7 +30,7 @@ step needs only the sums of the new vertex.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,7 +39,7 @@ from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
-from postshift.exceptions import LabelError
+from postshift.exceptions import LabelError, SettingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +149,23 @@ class Engine(Protocol):
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
+
+
+_IN_MEMORY: list[Callable[[Rows], Engine]] = []
+
+
+def use_for_rows(make: Callable[[Rows], Engine]) -> None:
+    """Say how rows in memory become an engine; ``postshift.engines`` does, for the core imports no engine."""
+    _IN_MEMORY[:] = [make]
+
+
+def engine_of(train: Rows | Engine) -> Engine:
+    """Return the engine of training rows: rows in memory get one, an engine is used as it is."""
+    if not isinstance(train, Rows):
+        return train
+    if not _IN_MEMORY:
+        raise SettingError("no engine for rows in memory is loaded: import postshift, or give an engine")
+    return _IN_MEMORY[0](train)
 
 
 def label_sums(block: Rows) -> LabelSums:
