@@ -15,7 +15,9 @@ from benchmarks.opponents import ProbeLoop, plain_read
 from benchmarks.timing import Outcome, Side, SkippedError, check_close, clocked, interleaved
 from postshift import MemoryEngine, PlugIn, Rows
 from postshift.core.elicit import probe_matrix
-from postshift.core.fw_eg import Settings
+from postshift.core.frank_wolfe import FitResult
+from postshift.core.fw_eg import Settings, fw_eg_fit
+from postshift.core.queries import Fit, kind_named, without_queries
 from postshift.core.weighting import DIAGONAL
 from postshift.metrics import GMean
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import MemoryEngine, PostShiftClassifier, PostShifter, Rows, fw_eg, pi_ew
+from postshift import MemoryEngine, PostShiftClassifier, PostShifter, Rows, Session, fw_eg, pi_ew
 from postshift.basis import basis_catalogue
 from postshift.core.influence import influence_fit
-from postshift.core.queries import without_queries
-from postshift.metrics import GMean, metric_catalogue
+from postshift.core.queries import kind_named, without_queries
+from postshift.metrics import ConfusionOracle, GMean, metric_catalogue
 from postshift.report import Facts, render
 from postshift.rules import Choice, Problem, menu
+from tests.cli.helpers import options_of
 from tests.newcomer.test_paper_map import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +153,14 @@ def test_the_commands_of_the_command_line_run(tmp_path):
     files = {file.name for file in (tmp_path / "run").iterdir()}
     page = (DOCS / "guide" / "command-line.md").read_text()
     assert all(f"`{name}`" in page for name in files)
+
+
+def test_the_table_of_options_is_complete():
+    page = (DOCS / "guide" / "command-line.md").read_text()
+    table = page[page.index("## The same option") : page.index("## Files")]
+    assert options_of("fit") - {"--help"} == set(re.findall(r"--[a-z][a-z-]+", table))
+    parameters = {*signature(PostShiftClassifier).parameters, *signature(PostShifter).parameters}
+    assert parameters <= set(re.findall(r"\w+", table))
 
 
 def test_the_guides_know_every_basis():
