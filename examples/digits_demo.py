@@ -11,8 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from postshift import Accuracy, FitResult, Rows, fw_eg, pi_ew
-from postshift.rules import Choice, Problem, Table, menu, without_queries
+from postshift import FitResult, Rows, fw_eg, pi_ew
+from postshift.core.queries import without_queries
+from postshift.metrics import Accuracy
+from postshift.rules import Choice, Problem, menu
 
 FLIPS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 FLIP_SHARE = 0.6
@@ -79,7 +81,7 @@ def show_paper(train: Rows, val: Rows, test: Rows) -> None:
 
 def show_menu(train: Rows, val: Rows, test: Rows) -> None:
     """Cross-validate the menu on the clean rows, and print the scores, the weights and the reason."""
-    tables = [Table.of(part.eta, labels=part.labels) for part in (train, val, test)]
+    tables = [Rows.of(part.eta, labels=part.labels) for part in (train, val, test)]
     problem = Problem.labelled(tables[0], tables[1], Accuracy())
     chosen = without_queries(Choice().fit(problem))
     print(f"\n{'the menu':36s}{'accuracy':>10s}{'out of fold':>14s}{'weight':>10s}")

@@ -51,7 +51,7 @@ class ProbeFamily(Protocol):
         """Return the number of probes per basis function."""
 
     def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
-        """Return ``M_r mass`` along the last axis for each probe r: shape (len(probes), *mass.shape)."""
+        """Return ``M_r mass`` along the last axis for each probe r: shape ``(len(probes), *mass.shape)``."""
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, M_r mass_l>`` of every probe, from mass (L, R, m) and beta (R, m): shape (L, probes)."""
