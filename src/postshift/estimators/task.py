@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from postshift._validation import FloatArray, IntArray, unknown
+from postshift._validation import FloatArray, IntArray
 from postshift.core.psi import ConfusionMetric
 from postshift.core.queries import Oracle, without_queries
-from postshift.core.rows import CONSTANT, Rows
+from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
@@ -28,14 +28,13 @@ from postshift.metrics import (
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.menu import menu, rule_named, rule_names
+from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
 
 Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
 _CONSTANTS_TRIED = 5
-_AUTOMATIC = {"auto": "average", "best": "best"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,24 +93,12 @@ class Task:
     def _choice(self, method: str, *, budget: int | None, seed: int) -> Choice:
         """Return the choice that a method's name stands for."""
         folds = _QUERY_FOLDS if budget is None and self._can_be_cut else 0
-        if method in _AUTOMATIC:
-            how: Any = _AUTOMATIC[method]
+        if method in AUTOMATIC:
+            how: Any = AUTOMATIC[method]
             return Choice(how=how, query_folds=folds, budget=budget, random_state=seed)
-        check_method(method, bases=list(self.problem.val.bases))
         rule = rule_named(method, self.problem)
         entries = (Base(),) if rule == Base() else (Base(), rule)
         return Choice(how="only", entries=entries, query_folds=0, budget=budget, random_state=seed)
-
-
-def check_method(method: Any, *, bases: Sequence[str] | None = None) -> None:
-    """Refuse a method that there is not; without the names of the bases, one that there is not whatever they are."""
-    if not isinstance(method, str):
-        raise SettingError(f"method must be the name of one. Got {method!r} instead")
-    of_any = bases is None and method.endswith("]")
-    name = f"{method.partition(' [')[0]} [{CONSTANT}]" if of_any else method
-    known = [*_AUTOMATIC, *rule_names(bases or [CONSTANT])]
-    if name not in known:
-        raise SettingError(unknown(method, known, what="method"))
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:

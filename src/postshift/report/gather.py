@@ -12,10 +12,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_eta, check_weights
-from postshift.core.rows import CONSTANT, unit_rows
+from postshift.core.rows import CONSTANT, PHI, unit_rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.model import one_a_row, positions
-from postshift.estimators.shifter import PHI
 from postshift.exceptions import InputError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_about, metric_catalogue
