@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from postshift._installing import needed
 from postshift._validation import unknown
 from postshift.core.archive import write_atomically
 from postshift.exceptions import ArchiveError, SettingError, UntrustedError
-from postshift.persistence._optional import needed
 from postshift.persistence._reachable import check_reachable, not_saved
 from postshift.persistence.data_classes import NAMES, class_name
 from postshift.persistence.onnx_model import to_onnx

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import needed
 from postshift.basis import Basis, GroupBasis, TreeBasis
 from postshift.exceptions import ExportError
-from postshift.persistence._optional import needed
 from postshift.persistence.onnx_graph import Graph, checked_model
 
 

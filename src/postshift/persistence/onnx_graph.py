@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.core.plugin import PlugIn
 from postshift.exceptions import ExportError, ShapeError
-from postshift.persistence._optional import needed
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR, Identity, Posterior, Stack

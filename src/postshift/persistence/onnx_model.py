@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.basis import Basis
 from postshift.exceptions import ExportError, PostshiftWarning
-from postshift.persistence._optional import needed
 from postshift.persistence.onnx_basis import basis_to_onnx
 from postshift.persistence.onnx_graph import OPSET, phi_inputs, rule_to_onnx
 

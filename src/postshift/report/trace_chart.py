@@ -1,4 +1,4 @@
-"""The chart of the trace: the metric of every look at an iterate."""
+"""The chart of the trace: the metric at every iteration of the rules."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from postshift.report.facts import Facts, Look
-from postshift.report.svg import (
-    TOP,
-    WIDTH,
-    Chart,
-    Scale,
-    Table,
-    drawing,
-    fitting,
-    linear,
-    tag,
-    tick_label,
-    ticks,
-    words,
-)
-from postshift.report.text import number
-from postshift.report.words import own_number
+from postshift.report.formats import number
+from postshift.report.svg import TOP, WIDTH, Chart, Scale, fitting, linear, make_chart, tag, text_at, tick_label, ticks
 
 SHOWN_LINES = 6
 SHOWN_POINTS = 40  # marks on one line
@@ -31,30 +17,30 @@ _LEGEND = 18.0
 
 @dataclass(frozen=True, kw_only=True)
 class Axes:
-    """Where a look stands: along are iterations or, where the metric was asked, queries."""
+    """The axes: ``along`` is the name of the horizontal one, iteration or queries."""
 
     along: str
     across: Scale
     up: Scale
 
     def position(self, look: Look) -> int:
-        """Return how far along a look is."""
+        """Return the horizontal position of a look."""
         return look.queries if self.along == "queries" else look.iteration
 
     def place(self, look: Look) -> tuple[float, float]:
-        """Return where to draw a look."""
+        """Return the coordinates of a look in the chart."""
         return self.across(self.position(look)), self.up(look.metric)
 
 
 def trace_chart(facts: Facts) -> Chart | None:
-    """Return the metric of every look against iterations or queries; None without a look."""
+    """Return the metric against iterations, or against queries if there were some; None if no rule loops."""
     if not facts.trace:
         return None
-    looks = [replace(look, metric=own_number(facts, look.metric)) for look in facts.trace]
+    looks = [replace(look, metric=facts.metric.own_number(look.metric)) for look in facts.trace]
     lines: dict[str, list[Look]] = {}
     for look in looks:
         lines.setdefault(look.rule, []).append(look)
-    weight = {rival.name: rival.weight for rival in facts.rivals}
+    weight = {rule.name: rule.weight for rule in facts.rules}
     shown = sorted(lines, key=lambda name: -weight.get(name, 0.0))[:SHOWN_LINES]
     axes, back = _axes([look for name in shown for look in lines[name]], by_query=facts.n_queries > 0)
     marks = []
@@ -62,16 +48,18 @@ def trace_chart(facts: Facts) -> Chart | None:
         back += _line(axes, name, lines[name], place)
         marks += _points(axes, name, lines[name], place)
     better = "lower" if facts.metric.is_cost else "higher"
-    about = f"{facts.metric.name} of the iterates on the rows of the fit, against {axes.along}; {better} is better."
-    height = _BOTTOM + 36 + _LEGEND * len(shown)
-    svg = drawing("trace-chart", title="Trace", about=about, height=height, back=back, marks=marks)
+    about = f"{facts.metric.name} on the rows of the fit, against {axes.along}; {better} is better."
     left_out = len(lines) - len(shown)
-    return Chart(
-        key="trace-chart",
+    return make_chart(
+        "trace-chart",
         title=f"{facts.metric.name} against {axes.along}",
-        svg=svg,
-        table=_table(looks, about),
-        note=f"{left_out} more rules are in the table only." if left_out else "",
+        about=about,
+        height=_BOTTOM + 36 + _LEGEND * len(shown),
+        back=back,
+        marks=marks,
+        header=("rule", "iteration", "metric", "step", "queries"),
+        rows=map(_table_row, looks),
+        note=f"{left_out} more rules are in the table." if left_out else "",
     )
 
 
@@ -91,13 +79,13 @@ def _axes(looks: list[Look], *, by_query: bool) -> tuple[Axes, list[str]]:
     for value in values:
         y = axes.up(value)
         drawn.append(tag("line", x1=_LEFT, x2=WIDTH - 4, y1=y, y2=y, _class="grid"))
-        drawn.append(words(tick_label(value, values), _LEFT - 5, y + 4, _class="tick", text_anchor="end"))
+        drawn.append(text_at(_LEFT - 5, y + 4, tick_label(value, values), _class="tick", text_anchor="end"))
     drawn += [
-        words(f"{value:,.0f}", axes.across(value), _BOTTOM + 14, _class="tick", text_anchor="middle")
+        text_at(axes.across(value), _BOTTOM + 14, f"{value:,.0f}", _class="tick", text_anchor="middle")
         for value in ticks(0, last, wanted=5)
         if float(value).is_integer()
     ]
-    drawn.append(words(along, (_LEFT + WIDTH) / 2, _BOTTOM + 29, _class="axis", text_anchor="middle"))
+    drawn.append(text_at((_LEFT + WIDTH) / 2, _BOTTOM + 29, along, _class="axis", text_anchor="middle"))
     return axes, drawn
 
 
@@ -109,12 +97,12 @@ def _line(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
     return [
         tag("polyline", points=path, _class=f"line l{place}"),
         tag("polyline", points=sample, _class=f"line l{place}"),
-        words(fitting(name, WIDTH - _LEFT - 38), _LEFT + 34, y, _class="label"),
+        text_at(_LEFT + 34, y, fitting(name, WIDTH - _LEFT - 38), _class="label"),
     ]
 
 
 def _points(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
-    """Return marks of the looks, not too many, and of the last one in any case."""
+    """Return marks of some looks, always including the last one."""
     every = math.ceil(len(looks) / SHOWN_POINTS)
     found = []
     for look in dict.fromkeys((*looks[::every], looks[-1])):
@@ -127,16 +115,7 @@ def _points(axes: Axes, name: str, looks: list[Look], place: int) -> list[str]:
     return found
 
 
-def _table(looks: list[Look], caption: str) -> Table:
-    """Return all looks."""
-    rows = tuple(
-        (
-            look.rule,
-            str(look.iteration),
-            number(look.metric),
-            "" if look.step is None else f"{look.step:.3g}",
-            f"{look.queries:,}",
-        )
-        for look in looks
-    )
-    return Table(caption=caption, header=("rule", "iteration", "metric", "step", "queries"), rows=rows)
+def _table_row(look: Look) -> tuple[str, ...]:
+    """Return a look as a row of the table."""
+    step = "" if look.step is None else f"{look.step:.3g}"
+    return look.rule, str(look.iteration), number(look.metric), step, f"{look.queries:,}"

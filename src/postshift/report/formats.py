@@ -1,4 +1,4 @@
-"""How numbers are written: scores, shares, counts and factors."""
+"""How numbers are written: scores, shares, counts and weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def percent(share: float) -> str:
 
 
 def amount(value: float, *, signed: bool = False) -> str:
-    """Return a count, or a sum of weights with as many digits as it takes."""
+    """Return a count, or a sum of weights with up to two decimals."""
     whole = float(value).is_integer()
     text = f"{value:+,.0f}" if whole else f"{value:+,.1f}" if abs(value) >= 10 else f"{value:+,.2f}"
     if value == 0 or not signed:
@@ -47,6 +47,6 @@ def rows(n_rows: int) -> str:
 
 
 def short(text: str, length: int) -> str:
-    """Return a text that is cut to a length; line breaks become blanks."""
+    """Return a text cut to a length; line breaks become blanks."""
     flat = " ".join(text.split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
