@@ -25,7 +25,6 @@ from postshift.report import formats
         (formats.factor(0.001), "×<0.01"),
         (formats.factor(12.3), "×12"),
         (formats.rows(1), "1 row"),
-        (formats.short("one\ntwo  three", 8), "one two…"),
     ],
 )
 def test_how_numbers_are_written(written, expected):

@@ -95,6 +95,8 @@ def test_changes_in_a_sentence():
     assert sentences.change_sentence(cases.untouched()) == "None of the 600 labels differs from the model's."
     hidden = replace(facts, changes=replace(changes, n_right=None, n_wrong=None))
     assert plain(sentences.change_sentence(hidden)) == f"{said}."
+    one = replace(facts, changes=replace(hidden.changes, n_changed=1))
+    assert plain(sentences.change_sentence(one)) == "1 of 200 labels (0.5 %) differs from the model's."
 
 
 # -- weights ------------------------------------------------------------------------------------------------

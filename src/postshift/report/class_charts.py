@@ -9,18 +9,31 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.report.facts import Facts
-from postshift.report.formats import NO_BREAK, factor, percent, short
-from postshift.report.svg import LINE, WIDTH, Chart, Lines, Scale, linear, make_chart, tag, text_at, vertical_grid
+from postshift.report.formats import NO_BREAK, factor, percent
+from postshift.report.svg import (
+    LINE,
+    WIDTH,
+    Chart,
+    Lines,
+    Scale,
+    fitting,
+    linear,
+    make_chart,
+    tag,
+    text_at,
+    vertical_grid,
+)
 
 SHOWN_CLASSES = 20  # if there are more, those with the largest values
 SHOWN_FUNCTIONS = 6  # basis functions; if there are more, those with most rows
 _BESIDE = 140.0  # names up to this width are beside their marks, wider ones above
 _VALUE = 40.0  # width of a number beside a bar
+_TITLE = 300.0  # width of the name of a basis function in a title
 _TICKS = (0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)
 _FEW_TICKS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _LEGEND = 18.0
 
-Series = tuple[str, Sequence[float], str]  # its name, the share of every class, the CSS class of its marks
+Series = tuple[str, Sequence[float], str]  # its name, the share of every class, the CSS class of its marks or ""
 
 
 # -- weights ------------------------------------------------------------------------------------------------
@@ -30,7 +43,7 @@ def weight_charts(facts: Facts) -> tuple[Chart, ...]:
     """Return the weights per class over all rows, and under the basis functions with most rows, on one scale."""
     functions = sorted(facts.weights.functions, key=lambda f: -f.n_rows)[:SHOWN_FUNCTIONS]
     weights = [facts.weights.by_class, *(f.by_class for f in functions)]
-    titles = ["Weights, all rows", *(f"Weights, {short(f.name, 40)} ({f.n_rows:,.0f} rows)" for f in functions)]
+    titles = ["Weights, all rows", *(f"Weights, {fitting(f.name, _TITLE)} ({f.n_rows:,.0f} rows)" for f in functions)]
     sizes = np.abs(np.log(weights))
     shown = _largest(sizes.max(axis=0))
     reach = max(math.log(2.5), float(sizes.max()))
@@ -84,7 +97,8 @@ def _bar(lines: Lines, line: int, name: str, weight: float, place: Scale) -> str
 
 def shares_chart(facts: Facts) -> Chart:
     """Return the share of every class among labels and predictions."""
-    series = _series(facts)
+    columns = _known_shares(facts)
+    series = [each for each in columns if each[2]]
     shown = _largest(np.abs(np.array(facts.shares.after) - np.array(facts.shares.before)))
     names = tuple(facts.classes[k] for k in shown)
     lines = Lines(names=names, beside=_BESIDE, top=_LEGEND * math.ceil(len(series) / 2) + 10)
@@ -97,7 +111,6 @@ def shares_chart(facts: Facts) -> Chart:
         tip = f"{name}: " + ", ".join(f"{what} {percent(values[k])}" for what, values, _ in series)
         dots = [_marker(look, place(values[k]), y) for _, values, look in series]
         marks.append(tag("g", lines.hit(line), *dots, data_tip=tip, _class="mark"))
-    header, rows = _shares_table(facts)
     n_classes = len(facts.classes)
     return make_chart(
         "shares",
@@ -106,18 +119,20 @@ def shares_chart(facts: Facts) -> Chart:
         height=lines.bottom + 20,
         back=[*_legend(series), *lines.drawn(), *grid],
         marks=marks,
-        header=header,
-        rows=rows,
+        header=("class", *(name for name, _, _ in columns)),
+        rows=((name, *(percent(values[k]) for _, values, _ in columns)) for k, name in enumerate(facts.classes)),
         note="" if len(shown) == n_classes else f"The {len(shown)} classes of {n_classes:,} whose shares change most.",
     )
 
 
-def _series(facts: Facts) -> list[Series]:
-    """Return the shares that are known, in the order of drawing."""
+def _known_shares(facts: Facts) -> list[Series]:
+    """Return the columns of the table of shares; those with marks are drawn in this order."""
     shares = facts.shares
     every = (
         ("training labels", shares.training, "s-train"),
         (f"{facts.sample} labels", shares.validation, "s-val"),
+        ("mean probability by the model, training rows", shares.by_model_in_training, ""),
+        (f"mean probability by the model, {facts.sample} rows", shares.by_model, ""),
         ("predicted before", shares.before, "s-before"),
         ("predicted after", shares.after, "s-after"),
     )
@@ -140,22 +155,6 @@ def _marker(look: str, x: float, y: float) -> str:
     if look == "s-val":
         return tag("rect", x=x - 4, y=y - 4, width=8, height=8, _class=look)
     return tag("circle", cx=x, cy=y, r=4.5 if look == "s-before" else 3.5, _class=look)
-
-
-def _shares_table(facts: Facts) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of the table of all shares that are known."""
-    shares = facts.shares
-    columns = (
-        ("training labels", shares.training),
-        (f"{facts.sample} labels", shares.validation),
-        ("mean probability by the model, training rows", shares.by_model_in_training),
-        (f"mean probability by the model, {facts.sample} rows", shares.by_model),
-        ("predicted before", shares.before),
-        ("predicted after", shares.after),
-    )
-    known = [(name, values) for name, values in columns if values is not None]
-    rows = [(name, *(percent(values[k]) for _, values in known)) for k, name in enumerate(facts.classes)]
-    return ("class", *(name for name, _ in known)), rows
 
 
 def _largest(sizes: FloatArray) -> list[int]:

@@ -44,9 +44,3 @@ def factor(weight: float) -> str:
 def rows(n_rows: int) -> str:
     """Return a number of rows."""
     return f"{n_rows:,} row{'' if n_rows == 1 else 's'}"
-
-
-def short(text: str, length: int) -> str:
-    """Return a text cut to a length; line breaks become blanks."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"

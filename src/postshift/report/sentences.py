@@ -114,8 +114,8 @@ def change_sentence(facts: Facts) -> str:
     changes = facts.changes
     if changes.n_changed == 0:
         return f"None of the {changes.n_rows:,} labels differs from the model's."
-    share = percent(changes.n_changed / changes.n_rows)
-    said = f"{changes.n_changed:,} of {changes.n_rows:,} labels ({share}) differ from the model's"
+    share, verb = percent(changes.n_changed / changes.n_rows), "differs" if changes.n_changed == 1 else "differ"
+    said = f"{changes.n_changed:,} of {changes.n_rows:,} labels ({share}) {verb} from the model's"
     if changes.n_right is None or changes.n_wrong is None:
         return f"{said}."
     others = changes.n_changed - changes.n_right - changes.n_wrong
@@ -151,7 +151,7 @@ def weight_sentences(facts: Facts) -> tuple[str, ...]:
     order = np.argsort(-np.abs(np.log(weights)), kind="stable")
     if len(weights) == 2:  # one sentence describes both
         order = order[weights[order] > 1]
-    clear = [int(k) for k in order if is_clear(_shown_weight(facts, int(k)))]
+    clear = [int(k) for k in order if not 1 / CLEARLY < _shown_weight(facts, int(k)) < CLEARLY]
     found = [_weight_sentence(facts, k) for k in clear[:MAX_SENTENCES]]
     if len(clear) > MAX_SENTENCES:
         found.append(f"{len(clear) - MAX_SENTENCES:,} more classes are clearly up- or down-weighted: see the table.")
@@ -162,11 +162,6 @@ def _shown_weight(facts: Facts, k: int) -> float:
     """Return the weight of a class; if there are two classes, divided by the other's."""
     weights = facts.weights.by_class
     return weights[k] / weights[1 - k] if len(weights) == 2 else weights[k]
-
-
-def is_clear(weight: float) -> bool:
-    """Return whether a weight is clearly not 1."""
-    return bool(weight >= CLEARLY or weight <= 1 / CLEARLY)
 
 
 def local_sentences(facts: Facts) -> tuple[str, ...]:
