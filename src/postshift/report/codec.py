@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """Return an object of a type from what ``asdict`` and JSON made of it; a value that does not fit is a TypeError."""
+    """Return an object of a type from its JSON types; raise a TypeError for a value that does not fit."""
     return _built(kind, value, where=kind.__name__)  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ NO_BREAK = "\u00a0"
 
 
 def number(value: float, *, signed: bool = False) -> str:
-    """Return a score: three decimals, fewer where it is large."""
+    """Return a score: three decimals, one if it is large."""
     decimals = 3 if abs(value) < 100 else 1
     text = f"{value:+,.{decimals}f}" if signed else f"{value:,.{decimals}f}"
     if float(text.replace(",", "")) == 0:
@@ -22,7 +22,7 @@ def interval(limits: tuple[float, float], *, signed: bool = False) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, with a decimal where it is small."""
+    """Return a share in per cent, with one decimal if it is small."""
     return f"{100 * share:.{0 if share >= 0.1 or share == 0 else 1}f}{NO_BREAK}%"
 
 

@@ -22,7 +22,7 @@ from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, Pre
 from postshift.metrics.catalogue import metric_about, metric_catalogue
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
-from postshift.report import counts
+from postshift.report import counts, page_rows
 from postshift.report.facts import (
     Condition,
     ConfusionChange,
@@ -33,12 +33,6 @@ from postshift.report.facts import (
     Shares,
     Verdict,
     Weights,
-)
-from postshift.report.page_rows import (
-    are_validation_rows,
-    check_no_test_options,
-    check_number_of_rows,
-    scores_of_test_rows,
 )
 from postshift.rules.table import CONSTANT, Table
 
@@ -62,7 +56,7 @@ def gathered(
     """Return the fields of the facts, all but the title."""
     check_estimator(estimator)
     if y is None:
-        check_number_of_rows(estimator, X)
+        page_rows.check_number_of_rows(estimator, X)
     table = table_of(estimator, X, phi)
     codes = None if y is None else codes_of(estimator, y, n_rows=table.n_rows)
     train = None if y_train is None else codes_of(estimator, y_train, name="y_train")
@@ -70,13 +64,14 @@ def gathered(
     table = replace(table, labels=codes, weights=weights)
     groups = None if groups is None else _checked_groups(groups, n_rows=table.n_rows)
     about_metric = metric_facts(estimator, metric_name, metric=metric, groups=groups)
-    if are_validation_rows(estimator, table):
-        check_no_test_options(metric, metadata)
+    if page_rows.are_validation_rows(estimator, table):
+        page_rows.check_no_test_options(metric, metadata)
         held = estimator.held_out_
         numbers, before, after, test = held.rows, held.base_labels, held.labels, None
     else:
-        numbers, (before, after) = np.arange(table.n_rows), both_labels(estimator, table)
-        test = scores_of_test_rows(estimator, table, (before, after), metric=metric, groups=groups, metadata=metadata)
+        numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
+        test = page_rows.scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
+        before, after = labels
     shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
         **_labels_facts(shown, before, after, numbers=numbers, groups=groups),

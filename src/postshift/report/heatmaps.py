@@ -18,8 +18,7 @@ _DIGIT = 6.8  # width of a digit in a cell
 _AXIS, _GAP = 14.0, 6.0  # width of the word beside the names, and of the gap between names and cells
 _CELL, _LARGEST_CELL = 34.0, 76.0  # side of a cell beside long names, and the largest side
 _LEAST_NAME, _UPRIGHT_NAME = 80.0, 220.0  # smallest width of names, and largest height of upright names
-
-_COLOURS = "Blue cells are hits, orange ones errors."
+_COLOURS = "Hits are blue, errors are orange."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +84,7 @@ def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
             for j, b in enumerate(names)
         ]
         grid = Grid(names=names, values=matrix[cut], shades=_hits_less_errors(shares), tips=tips)
-        about = f"Confusion matrix {key} the shift: rows are true classes, columns predicted ones. {_COLOURS}"
+        about = f"Confusion matrix {key}: rows are true classes, columns are predicted classes. {_COLOURS}"
         found.append(_drawn(f"confusion-{key}", title, about, grid, note=note))
     return (*found, _difference(names, (after - before)[cut], unit=unit, note=note))
 

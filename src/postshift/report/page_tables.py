@@ -61,7 +61,7 @@ def group_table(facts: Facts) -> TextTable:
 
 
 def group_recalls_table(facts: Facts) -> TextTable:
-    """Return the recall of every class in every group where it has rows."""
+    """Return the recall of every class in every group in which it has rows."""
     found = [
         (group.name, name, f"{recall.n_rows:,}", _share(recall.before), _share(recall.after))
         for group in facts.groups

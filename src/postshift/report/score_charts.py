@@ -33,11 +33,12 @@ def verdict_chart(facts: Facts) -> Chart:
         _score(facts, "before", scores.before, scores.before_interval, "base"),
         _score(facts, "after", scores.after, scores.after_interval, "ours"),
     ]
+    lines = "" if scores.after_interval is None else f"Lines are 95{NO_BREAK}% intervals. "
     return _dots(
         "scores",
         dots,
         title="Before and after",
-        about=f"{facts.metric.name} before and after; lines are 95{NO_BREAK}% intervals. {_better(facts)}",
+        about=f"{facts.metric.name} before and after. {lines}{_better(facts)}",
         header=("when", "score", f"95{NO_BREAK}% interval"),
         rows=((d.label, number(d.value), "not known" if d.limits is None else interval(d.limits)) for d in dots),
     )

@@ -20,7 +20,7 @@ Kind = Literal["worth it", "may be noise", "no change", "base kept", "not worth 
 CLEARLY = 1.25  # a weight above this, or below its reciprocal, gets a sentence
 MUCH = 0.2  # a mean probability of another class that gets a sentence
 FEW_ROWS = 10  # for a class with fewer rows, no cause is given
-ONE_WAY = 2.0  # probability goes one way if it is so many times what comes back: calibrated models give the same
+ONE_WAY = 2.0  # how many times more probability must go to the other class than back; calibrated models give the same
 GOES_THERE = 0.5  # share of what a class lacks in the training labels that the other class must have in excess
 OTHER_SHARE = 1.5  # shares that differ by this factor are different
 RARE, COMMON = 0.5, 1.5  # times 1 / m
@@ -103,7 +103,7 @@ def _details(facts: Facts, kind: Kind) -> list[str]:
     if metric.is_cost:
         found.append(f"Lower {metric.name} is better.")
     if facts.test is None and facts.verdict.in_fit and not facts.verdict.fallback:
-        found.append("These rows were also used for the fit: the change on new rows may be smaller.")
+        found.append("The change on new rows may be smaller.")
     if kind == "best of several":
         found.append("Scores alone give no honest interval: score the result on other rows before you rely on it.")
     return found
