@@ -145,7 +145,7 @@ class HistoryDisplay:
         rules = list(dict.fromkeys(look.rule for look in self.looks))
         for k, rule in enumerate(rules):
             own = [look for look in self.looks if look.rule == rule]
-            along = [look.queries if self.by_query else look.iteration for look in own]
+            along = [look.position(by_query=self.by_query) for look in own]
             style = {"marker": ".", "linestyle": _STYLES[k % len(_STYLES)], "label": rule, **kw}
             self.ax_.plot(along, [look.metric for look in own], **style)
         self.ax_.set(xlabel="queries" if self.by_query else "iteration", ylabel=self.metric)

@@ -209,6 +209,10 @@ class Look:
     step: float | None
     queries: int
 
+    def position(self, *, by_query: bool) -> int:
+        """Return the number of queries so far, or the iteration."""
+        return self.queries if by_query else self.iteration
+
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
