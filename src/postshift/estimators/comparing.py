@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
-from postshift.estimators.task import Goal, function_of, labelled_problem
-from postshift.metrics import LabelFunction
+from postshift.estimators.task import function_of, labelled_problem
+from postshift.metrics import LabelFunction, ResolvedMetric
 from postshift.rules.table import Table
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
@@ -18,7 +18,7 @@ _TRIES = 100  # draws of rows until every class is among them
 
 
 def compare_labels(
-    goal: Goal,
+    goal: ResolvedMetric,
     *,
     labels: IntArray,
     base: IntArray,

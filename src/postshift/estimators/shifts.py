@@ -16,8 +16,9 @@ from postshift.core.mixture import Mixture
 from postshift.estimators.marks import Mark
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
-from postshift.estimators.task import Goal, check_method, make_task
+from postshift.estimators.task import check_method, make_task
 from postshift.exceptions import LabelError, PostshiftWarning, SmallValidationWarning
+from postshift.metrics import ResolvedMetric
 from postshift.rules.choice import AveragedRule
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule
@@ -79,7 +80,7 @@ class Shifts:
 
     def _learn(
         self,
-        goal: Goal,
+        goal: ResolvedMetric,
         *,
         train: Table | None,
         val: Table,
