@@ -104,6 +104,8 @@ def _built(
 ) -> DifferentiableMetric:
     """Return the metric, given the position chosen for the positive class and the usual one of two classes."""
     entry = find_metric(parts.name, label=parts.label, with_gap=parts.gap is not None)
+    if parts.gap is None and not entry.takes:
+        return entry.build()
     strength = _strength(parts)
     of_metric, of_gap = _positions(parts, labels, chosen=chosen, usual=usual)
     given = {"n_classes": len(labels), "positive": of_metric}
