@@ -32,15 +32,33 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfusionFunction:
-    """A user's function of the confusion matrix, as a metric. Returned by ``from_confusion``."""
+class UserFunction:
+    """A user's function, its name, whether it is a loss, and the width of the range of its values."""
 
-    function: Callable[[FloatArray], Any]
+    function: Callable[..., Any]
     name: str
-    weighting: str
-    stacked: bool
     greater_is_better: bool
     scale: float
+
+    def __post_init__(self) -> None:
+        """Raise if the function cannot be called or is a class, or the width is not above 0 and finite."""
+        if not callable(self.function) or isinstance(self.function, type):
+            raise MetricError(f"the metric must be a function. Got {self.function!r} instead")
+        width = check_in_range(self.scale, name="scale", low=0, high=np.inf, open_low=True, open_high=True)
+        object.__setattr__(self, "scale", width)
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 for a loss."""
+        return 1.0 if self.greater_is_better else -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfusionFunction(UserFunction):
+    """A user's function of the confusion matrix, as a metric. Returned by ``from_confusion``."""
+
+    weighting: str
+    stacked: bool
     categories: int | None
     needs_every_class: ClassVar[bool] = False
 
@@ -65,23 +83,14 @@ class ConfusionFunction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelFunction:
-    """A user's function of true and predicted labels. Returned by ``from_labels``, whose parameters are its fields.
+class LabelFunction(UserFunction):
+    """A user's function of true and predicted labels. Returned by ``from_labels``.
 
-    ``takes_weights`` says whether the function takes ``sample_weight``.
+    ``metadata`` are the names of its other arguments, and ``takes_weights`` says whether it takes ``sample_weight``.
     """
 
-    function: Callable[..., Any]
-    name: str
-    greater_is_better: bool
     metadata: tuple[str, ...]
     takes_weights: bool
-    scale: float
-
-    @property
-    def sign(self) -> float:
-        """1, or -1 for a loss."""
-        return 1.0 if self.greater_is_better else -1.0
 
     def __call__(
         self, y_true: Any, y_pred: Any, *, weights: Any = None, metadata: Mapping[str, Any] | None = None
@@ -95,19 +104,10 @@ class LabelFunction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionFunction:
+class PredictionFunction(UserFunction):
     """A user's function of predictions, which has the true labels itself. Returned by ``from_predictions``."""
 
-    function: Callable[[Any], Any]
     soft: bool
-    name: str
-    greater_is_better: bool
-    scale: float
-
-    @property
-    def sign(self) -> float:
-        """1, or -1 for a loss."""
-        return 1.0 if self.greater_is_better else -1.0
 
     def __call__(self, predictions: Any) -> float:
         """Return the value of the function, without a change of sign for a loss."""
@@ -152,12 +152,12 @@ def from_confusion(
     if weighting not in _WEIGHTINGS:
         raise SettingError(f"weighting must be one of {_WEIGHTINGS}. Got {weighting!r} instead")
     return ConfusionFunction(
-        function=_checked(function),
+        function=function,
         name=called(function, name),
         weighting=weighting,
         stacked=stacked,
         greater_is_better=greater_is_better,
-        scale=_width(scale),
+        scale=scale,
         categories=None if n_categories is None else check_count(n_categories, name="n_categories", low=2),
     )
 
@@ -195,7 +195,7 @@ def from_labels(
     >>> found.name, found.metadata, found.takes_weights
     ('gain', ('amount',), True)
     """
-    parameters = parameters_of(_checked(function))
+    parameters = parameters_of(function)
     if isinstance(metadata, str):
         raise SettingError(f"metadata must be names, in a list or tuple. Got {metadata!r} instead")
     required = [each for each in extra_parameters(function) if parameters[each].default is inspect.Parameter.empty]
@@ -213,7 +213,7 @@ def from_labels(
         greater_is_better=greater_is_better,
         metadata=names,
         takes_weights=_WEIGHT in parameters,
-        scale=_width(scale),
+        scale=scale,
     )
 
 
@@ -248,11 +248,11 @@ def from_predictions(
     0.6667
     """
     return PredictionFunction(
-        function=_checked(function),
+        function=function,
         soft=soft,
         name=called(function, name),
         greater_is_better=greater_is_better,
-        scale=_width(scale),
+        scale=scale,
     )
 
 
@@ -303,20 +303,8 @@ def extra_parameters(function: Callable[..., Any]) -> list[str]:
     return [name for name, each in later if each.kind in kinds and name != _WEIGHT]
 
 
-def _checked(function: Any) -> Any:
-    """Return a function; raise if it is a class or cannot be called."""
-    if not callable(function) or isinstance(function, type):
-        raise MetricError(f"the metric must be a function. Got {function!r} instead")
-    return function
-
-
 def called(function: Any, name: str | None = None) -> str:
     """Return the given name, or that of the function, or of the function it wraps."""
     while hasattr(function, "func") or hasattr(function, "__wrapped__"):
         function = getattr(function, "func", None) or function.__wrapped__
     return name or str(getattr(function, "__name__", type(function).__name__))
-
-
-def _width(scale: Any) -> float:
-    """Return the width of a range; raise unless it is above 0 and finite."""
-    return check_in_range(scale, name="scale", low=0, high=np.inf, open_low=True, open_high=True)

@@ -49,7 +49,7 @@ def metric_named(
     check_count(n_classes, name="n_classes", low=2)
     if not isinstance(name, str):
         raise SettingError(f"the name of a metric must be a str. Got {name!r} instead")
-    return _built(MetricText.read(name), range(n_classes), n_groups, usual=1 if positive is None else positive)
+    return _built(MetricText.read(name), range(n_classes), n_groups, usual=positive)
 
 
 def metric_of_classes(
@@ -58,7 +58,7 @@ def metric_of_classes(
     """Return a metric by its text, for classes with these labels; ``pos_label`` is the positive class."""
     chosen = None if pos_label is None else class_position(pos_label, classes)
     parts = MetricText.read(text)
-    metric = _built(parts, classes, n_groups, chosen=chosen, usual=positive_position(classes))
+    metric = _built(parts, classes, n_groups, chosen=chosen)
     if chosen is not None and not any(parts.open_classes):
         raise SettingError(_without_pos_label(text))
     return metric
@@ -100,9 +100,13 @@ def metric_about(text: str) -> str:
 
 
 def _built(
-    parts: MetricText, labels: Any, n_groups: int | None, *, chosen: int | None = None, usual: int | None
+    parts: MetricText, labels: Any, n_groups: int | None, *, chosen: int | None = None, usual: int | None = None
 ) -> DifferentiableMetric:
-    """Return the metric, given the position chosen for the positive class and the usual one of two classes."""
+    """Return the metric.
+
+    The positive class is at position ``chosen`` unless the text names it. If neither says it, the positive one of two
+    classes is at position ``usual``, by default the one that has a positive name.
+    """
     entry = find_metric(parts.name, label=parts.label, with_gap=parts.gap is not None)
     if parts.gap is None and not entry.takes:
         return entry.build()
@@ -133,6 +137,7 @@ def _positions(
     of_gap = _position(parts.gap_label, labels, chosen) if has_gap else None
     if len(labels) != 2:
         return of_metric, of_gap
+    usual = positive_position(labels) if usual is None else usual
     found = next((place for place in (of_metric, of_gap, usual) if place is not None), None)
     if found is None and (has_class or (parts.gap is not None and not GAPS[parts.gap].is_symmetric)):
         raise SettingError(_ambiguous(parts, labels))

@@ -218,17 +218,6 @@ class SmoothedMinimum:
     cell without rows is left out; a unit without rows has the rate rbar. ``MinRecall.smoothed`` and
     ``WorstGroup.smoothed`` return it.
 
-    Parameters
-    ----------
-    metric : str
-        The name of the minimum.
-    units : Units
-        What the minimum is taken over.
-    counts : array of shape (R,)
-        The number of validation rows of each category.
-    needs_every_class : bool
-        Whether the minimum needs every category to have rows.
-
     Examples
     --------
     >>> smooth = MinRecall().smoothed([500, 500])
@@ -236,9 +225,9 @@ class SmoothedMinimum:
     ('min_recall_smoothed', 0.6341)
     """
 
-    metric: str
+    metric: str  # the name of the minimum
     units: Units
-    counts: Any
+    counts: Any  # the number of validation rows of each category
     needs_every_class: bool
     skips_absent: ClassVar[bool] = True
     weighting: ClassVar[str] = "diagonal"
