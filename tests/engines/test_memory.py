@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postshift import MemoryEngine, Rows
-from postshift.core.moments import hit_sums
+from postshift.core.sums import hit_sums
 from postshift.exceptions import LabelError, SettingError
 from tests.contracts.engine import EngineContract, random_rules
 from tests.problems import make_problem, problems
@@ -26,7 +26,7 @@ class _OfMemory(EngineContract):
     settings: ClassVar[dict]
 
     def make(self, sample, n_blocks, **more):
-        return MemoryEngine(sample, block_rows=-(-sample.n_samples // n_blocks), **self.settings, **more)
+        return MemoryEngine(sample, block_rows=-(-sample.n_rows // n_blocks), **self.settings, **more)
 
 
 class TestNumPy(_OfMemory):

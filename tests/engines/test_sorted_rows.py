@@ -47,7 +47,7 @@ def counted(rows, rule):
     if rule.shift is not None:
         scores += rule.shift[rows.clusters]
     table = np.zeros((rows.n_bases, rows.n_categories, rows.n_classes))
-    weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     np.add.at(table, (rows.clusters, rows.labels, np.argmax(scores, axis=1)), weights)
     return table
 

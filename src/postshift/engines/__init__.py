@@ -1,7 +1,8 @@
-"""Engines: where the training rows are held and summed, behind the protocol ``core.statistics.Engine``."""
+"""Engines: where the training rows are held and summed, behind the protocol ``core.sums.Engine``."""
 
 from __future__ import annotations
 
+from postshift.core.sums import use_for_rows
 from postshift.engines.blocks import BlockEngine
 from postshift.engines.dask import DaskEngine
 from postshift.engines.dask_parts import ArrayParts, FrameParts, ModelParts, ParquetParts
@@ -21,3 +22,5 @@ __all__ = [
     "ParquetParts",
     "ParquetSource",
 ]
+
+use_for_rows(MemoryEngine)

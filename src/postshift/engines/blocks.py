@@ -11,9 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from postshift._validation import FloatArray, check_count
-from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.core.rows import Rows
-from postshift.core.statistics import Classifier
+from postshift.core.rows import PHI, Rows
+from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.engines.budget import Need, bytes_of, rows_within
 from postshift.engines.contents import Contents
 from postshift.engines.memory import FEW_CELLS, Kernels, MemoryEngine
@@ -172,7 +171,7 @@ class BlockEngine:
         """Return the engine that sums rows that are in memory."""
         return MemoryEngine(
             rows,
-            block_rows=max(-(-rows.n_samples // self._n_threads), 1),
+            block_rows=max(-(-rows.n_rows // self._n_threads), 1),
             n_threads=self._n_threads,
             kernels=self._kernels,
             n_categories=self._n_categories,
@@ -189,4 +188,4 @@ def _chosen(kernels: Kernels, source: Source) -> Kernels:
 
 def _no_rows(source: Source) -> Rows:
     """Return a sample of the right shape without rows."""
-    return Rows(eta=np.empty((0, source.n_classes)), phi=np.empty((0, source.n_bases)))
+    return Rows(eta=np.empty((0, source.n_classes)), bases={PHI: np.empty((0, source.n_bases))})

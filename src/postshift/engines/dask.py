@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from postshift._validation import FloatArray, check_count
-from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.core.statistics import Classifier
+from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.engines.dask_cluster import Cluster, Patience
 from postshift.engines.dask_parts import PartedSource, Piece
 from postshift.engines.dask_worker import Call, Facts, facts_of, hold, summed

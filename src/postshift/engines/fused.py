@@ -18,7 +18,7 @@ class _FusedPasses:
     def __init__(self, rows: KernelRows, *, block_rows: int) -> None:
         self._rows = rows
         self._chunk = min(rows.chunk_rows, block_rows)
-        self.parts = row_slices(0, rows.n_samples, block_rows)
+        self.parts = row_slices(0, rows.n_rows, block_rows)
 
     def _chunks(self, part: slice) -> list[slice]:
         """Return the chunks of a part."""

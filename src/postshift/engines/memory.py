@@ -14,7 +14,10 @@ import numpy as np
 from postshift._installing import install
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
-from postshift.core.moments import (
+from postshift.core.plugin import PlugIn
+from postshift.core.rows import PHI, Rows
+from postshift.core.sums import (
+    Classifier,
     ClassifierSums,
     GramSums,
     LabelSums,
@@ -28,9 +31,6 @@ from postshift.core.moments import (
     pair_hits,
     weighted_confusions,
 )
-from postshift.core.plugin import PlugIn
-from postshift.core.rows import Rows
-from postshift.core.statistics import Classifier
 from postshift.engines.once import cluster_gram, cluster_labels
 from postshift.engines.passes import Passes, classifier_table, influence_table, look_table
 from postshift.engines.plain import PlainPasses
@@ -49,7 +49,7 @@ class MemoryEngine:
     """Sums over a sample that fits in memory.
 
     A plug-in classifier is summed by kernels that never make a table of its predictions, a mixture member by member;
-    any other classifier goes the plain way of ``core.moments``. Two classes in hard clusters are sorted once: a pass
+    any other classifier goes the plain way of ``core.sums``. Two classes in hard clusters are sorted once: a pass
     is then a few binary searches, however many rows there are.
 
     Parameters
@@ -128,7 +128,7 @@ class MemoryEngine:
         clusters = self._rows.clusters
         if clusters is None:
             return self._by_block(gram_sums)
-        parts = row_slices(0, self._sample.n_samples, self._block_rows)
+        parts = row_slices(0, self._sample.n_rows, self._block_rows)
         return reduce(add, self._each(partial(cluster_gram, self._rows, clusters), parts))
 
     def influence_sums(self, classifier: Classifier) -> ClassifierSums:
@@ -281,11 +281,13 @@ def _of(classifier: Classifier, summed: Callable[[Rows, FloatArray], Summed]) ->
 def _look(block: Rows, distribution: FloatArray, *, n_categories: int, influence: bool) -> FloatArray:
     """Return the tensor of a look at one block."""
     features = influence_features(block.eta, block.phi) if influence else block.phi
-    columns = np.column_stack([np.ones(block.n_samples), features]) * block.row_weights[:, None]
-    labels = np.zeros(block.n_samples, np.intp) if block.labels is None else block.labels
+    columns = np.column_stack([np.ones(block.n_rows), features]) * block.row_weights[:, None]
+    labels = np.zeros(block.n_rows, np.intp) if block.labels is None else block.labels
     return weighted_confusions(columns, labels, distribution, n_categories=n_categories)
 
 
 def _doubled(block: Rows) -> Rows:
     """Return a block in double precision, as the plain sums want it."""
-    return replace(block, eta=block.eta.astype(np.float64, copy=False), phi=block.phi.astype(np.float64, copy=False))
+    return replace(
+        block, eta=block.eta.astype(np.float64, copy=False), bases={PHI: block.phi.astype(np.float64, copy=False)}
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.core.moments import GramSums, LabelSums
+from postshift.core.sums import GramSums, LabelSums
 from postshift.engines.rows import CodeArray, KernelRows, on_the_diagonal
 
 
@@ -15,9 +15,7 @@ def cluster_labels(rows: KernelRows, clusters: CodeArray) -> LabelSums:
     counted = np.bincount(cells, weights=rows.weights, minlength=rows.n_bases * rows.n_categories)
     sums = on_the_diagonal(counted.astype(np.float64).reshape(rows.n_bases, rows.n_categories))
     classes = sums.single.sum(axis=0)
-    return LabelSums(
-        pair=sums.pair, single=sums.single, classes=classes, total=float(classes.sum()), count=rows.n_samples
-    )
+    return LabelSums(pair=sums.pair, single=sums.single, classes=classes, total=float(classes.sum()), count=rows.n_rows)
 
 
 def cluster_gram(rows: KernelRows, clusters: CodeArray, part: slice) -> GramSums:

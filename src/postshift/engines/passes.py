@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.core.moments import ClassifierSums
+from postshift.core.sums import ClassifierSums
 from postshift.engines.rows import KernelRows, RuleWeights, on_the_diagonal
 
 

@@ -36,7 +36,7 @@ class PlainPasses:
     def __init__(self, rows: KernelRows, *, block_rows: int) -> None:
         self._n_classes, self._n_bases, self._n_categories = rows.n_classes, rows.n_bases, rows.n_categories
         self._hard = rows.clusters is not None
-        clusters = np.zeros(rows.n_samples, np.intp) if rows.clusters is None else rows.clusters.astype(np.intp)
+        clusters = np.zeros(rows.n_rows, np.intp) if rows.clusters is None else rows.clusters.astype(np.intp)
         codes = clusters * rows.n_categories + rows.labels
         # NumPy sorts narrow integers by radix, in a tenth of the time.
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")

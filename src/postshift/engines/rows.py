@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, read_only
-from postshift.core.moments import ClassifierSums
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import Rows
+from postshift.core.sums import ClassifierSums
 from postshift.exceptions import LabelError
 
 CodeArray = npt.NDArray[np.uint32]  # labels and clusters: half the bytes of an index, and no sign to look at
@@ -45,13 +45,13 @@ class KernelRows:
             eta=_kernel_table(sample.eta),
             phi=_kernel_table(sample.phi),
             clusters=clusters_of(sample.phi),
-            labels=read_only((np.zeros(sample.n_samples) if labels is None else labels).astype(np.uint32)),
+            labels=read_only((np.zeros(sample.n_rows) if labels is None else labels).astype(np.uint32)),
             weights=None if sample.weights is None else read_only(sample.weights),
             n_categories=n_categories,
         )
 
     @property
-    def n_samples(self) -> int:
+    def n_rows(self) -> int:
         """Number of rows."""
         return int(self.eta.shape[0])
 

@@ -65,7 +65,7 @@ class SettledBins:
         self._each, self._count = each, self._compiled_count() if compiled else self._plain_count
         self._chunk = _CHUNK_ROWS[compiled]
         lead = _Lead.of(rows.eta)
-        n_levels = int(np.clip(rows.n_samples // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
+        n_levels = int(np.clip(rows.n_rows // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
         level = np.minimum((n_levels * np.sqrt(np.sqrt(lead.ratio))).astype(np.intp), n_levels - 1)
         codes = (clusters.astype(np.intp) * rows.n_classes + lead.label) * n_levels + level
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import as_numbers, check_eta, check_labels, check_phi, check_weights, read_only
-from postshift.core.rows import Rows
+from postshift.core.rows import PHI, Rows
 from postshift.engines.npy_file import NpyFile, check_mapped
 from postshift.engines.rows import row_slices
 from postshift.exceptions import BasisError, DataNotFoundError, InputError, PostshiftError, SettingError, ShapeError
@@ -56,7 +56,7 @@ class Block:
         phi = np.ones((len(self.eta), 1), dtype=np.float32) if self.phi is None else self.phi
         return Rows(
             eta=read_only(_as_kernels_take(self.eta)),
-            phi=read_only(_as_kernels_take(phi)),
+            bases={PHI: read_only(_as_kernels_take(phi))},
             labels=None if self.labels is None else read_only(self.labels.astype(np.intp, copy=False)),
             weights=None if self.weights is None else read_only(np.require(self.weights, np.float64, ["C", "A"])),
         )

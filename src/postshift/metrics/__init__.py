@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postshift.core.oracles import ConfusionOracle, HardOracle, SoftOracle
+from postshift.core.psi import Negated, maximised
 from postshift.metrics.adapters import (
     ConfusionFunction,
     LabelFunction,
@@ -19,12 +21,9 @@ from postshift.metrics.confusion import (
     ExpectedCost,
     ExpectedReward,
     MatthewsCorrelation,
-    Negated,
-    maximised,
 )
 from postshift.metrics.gaps import DemographicParityGap, EqualizedOddsGap, EqualOpportunityGap
 from postshift.metrics.named import metric_named
-from postshift.metrics.oracles import ConfusionOracle, HardOracle, SoftOracle
 from postshift.metrics.over_groups import GroupGMean, WorstGroup
 from postshift.metrics.penalised import Penalised
 from postshift.metrics.rates import BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall

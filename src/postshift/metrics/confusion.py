@@ -16,13 +16,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, as_table
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # an error costs this power of the distance of the classes
 _VANISHED = 1e-150  # a share below this counts as 0: its inverse, or that of its square, would overflow
-# Optional attributes of a metric, which its negative has too.
-_PASSED_ON = ("n_categories", "n_classes", "needs_every_class", "positive_classes", "scale", "skips_absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,76 +211,14 @@ class ExpectedCost(LinearMetric):
     >>> metric = ExpectedCost([[0, 1], [5, 0]])
     >>> round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
     1.1
-    >>> metric.greater_is_better, maximised(metric).name
-    (False, 'neg_expected_cost')
+    >>> metric.greater_is_better
+    False
     """
 
     cost: Any
     name: ClassVar[str] = "expected_cost"
     greater_is_better: ClassVar[bool] = False
     entries: ClassVar[str] = "cost"
-
-
-@dataclass(frozen=True)
-class Negated:
-    """The negative of a metric. Returned by ``maximised`` for a cost."""
-
-    inner: ConfusionMetric
-    greater_is_better: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        """``neg_`` and the inner metric's name."""
-        return f"neg_{self.inner.name}"
-
-    @property
-    def weighting(self) -> str:
-        """The weighting of the inner metric."""
-        return self.inner.weighting
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an optional attribute of the inner metric."""
-        if name in _PASSED_ON:
-            return getattr(self.inner, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the negative of each matrix's value."""
-        return -np.asarray(self.inner.value(confusion))
-
-
-class NegatedDifferentiable(Negated):
-    """The negative of a metric that has a gradient."""
-
-    inner: DifferentiableMetric
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the negative of the gradient."""
-        return -np.asarray(self.inner.gradient(confusion))
-
-
-def maximised(metric: ConfusionMetric) -> ConfusionMetric:
-    """Return the metric, or its negative if less is better.
-
-    Parameters
-    ----------
-    metric : ConfusionMetric
-        The metric. Without an attribute ``greater_is_better``, greater is better.
-
-    Examples
-    --------
-    >>> cost = maximised(ExpectedCost([[0, 1], [5, 0]]))
-    >>> round(float(cost.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
-    -1.1
-    >>> maximised(Accuracy())
-    Accuracy()
-    """
-    return metric if getattr(metric, "greater_is_better", True) else negated(metric)
-
-
-def negated(metric: ConfusionMetric) -> Negated:
-    """Return the negative of a metric, with a gradient if the metric has one."""
-    return NegatedDifferentiable(metric) if isinstance(metric, DifferentiableMetric) else Negated(metric)
 
 
 def _disagreement(n_classes: int, weights: Literal["linear", "quadratic"] | None) -> FloatArray:

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from postshift._validation import FloatArray, check_in_range, unknown
-from postshift.core.psi import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric, maximised
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.catalogue import GAPS, find_metric
-from postshift.metrics.confusion import maximised
 from postshift.metrics.gaps import GapMetric
 from postshift.metrics.grammar import class_position, read_term
 from postshift.metrics.over_groups import GroupMetric

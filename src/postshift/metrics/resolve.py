@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.psi import ConfusionMetric, check_classes
+from postshift.core.psi import ConfusionMetric, check_classes, maximised
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     LabelFunction,
@@ -18,7 +18,6 @@ from postshift.metrics.adapters import (
 )
 from postshift.metrics.catalogue import METRICS
 from postshift.metrics.cells import CellMetric
-from postshift.metrics.confusion import maximised
 from postshift.metrics.named import metric_of_classes
 from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
