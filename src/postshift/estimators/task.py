@@ -24,6 +24,7 @@ from postshift.metrics import (
     LabelOracle,
     PredictionFunction,
     PredictionOracle,
+    ResolvedMetric,
     resolve_metric,
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
@@ -32,7 +33,6 @@ from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
 
-Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
 _CONSTANTS_TRIED = 5
 
@@ -118,7 +118,9 @@ def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
         raise SettingError(f"groups must be of one kind, all strings or all numbers, none missing: {error}") from error
 
 
-def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None) -> Goal:
+def goal_of(
+    metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None
+) -> ResolvedMetric:
     """Return the metric as the library reads it, greater being better; ``groups`` are all there may be."""
     n_groups = None if groups is None else len(groups)
     found = resolve_metric(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
@@ -126,7 +128,7 @@ def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, An
 
 
 def make_task(
-    goal: Goal, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: ResolvedMetric, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
@@ -162,7 +164,7 @@ def make_task(
 
 
 def value_of(
-    goal: Goal, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: ResolvedMetric, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> float:
     """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
     function = function_of(goal)
@@ -174,7 +176,7 @@ def value_of(
     return without_queries(problem.label_scores([labels]))[0]
 
 
-def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
+def function_of(goal: ResolvedMetric) -> LabelFunction | ConfusionMetric:
     """Return the metric as it scores any rows with labels; one that keeps its labels to itself is refused."""
     if isinstance(goal, PredictionFunction):
         raise MetricError(

@@ -19,7 +19,8 @@ from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.shifts import effective_weights
 from postshift.exceptions import InputError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
-from postshift.metrics.catalogue import metric_about, metric_catalogue
+from postshift.metrics.catalogue import metric_catalogue
+from postshift.metrics.named import metric_about
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
 from postshift.report import counts, page_rows
