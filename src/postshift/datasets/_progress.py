@@ -1,4 +1,4 @@
-"""How far a download is, on stderr: by tqdm or rich where one is installed, else as a plain line."""
+"""Progress of a download on stderr: with tqdm or rich if one is installed, else as plain lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 10  # lines of a plain report
 
 @contextmanager
 def progress(label: str, *, total: int | None) -> Iterator[Advance]:
-    """Yield the function that is told of every block of bytes; ``total`` is None where nobody knows it."""
+    """Yield a function to call with the size of every block; ``total`` is None if it is unknown."""
     if tqdm := _optional("tqdm"):
         with tqdm.tqdm(desc=label, total=total, unit="B", unit_scale=True) as shown:
             yield shown.update
@@ -29,7 +29,7 @@ def progress(label: str, *, total: int | None) -> Iterator[Advance]:
 
 
 def _optional(name: str) -> Any:
-    """Return a module, or None where it is not installed."""
+    """Return a module, or None if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -37,17 +37,17 @@ def _optional(name: str) -> Any:
 
 
 def _plain(label: str, total: int | None) -> Advance:
-    """Return a function that writes a line now and at every tenth of the way."""
+    """Write a line, and return a function that writes another after every tenth of the bytes."""
     size = "size unknown" if total is None else f"{total / 1e6:,.1f} MB"
-    received = told = 0
+    received = shown = 0
     sys.stderr.write(f"{label}: downloading ({size})\n")
 
     def advance(block: int) -> None:
-        nonlocal received, told
+        nonlocal received, shown
         received += block
         step = STEPS * received // total if total else 0
-        if step > told:
-            told = step
+        if step > shown:
+            shown = step
             sys.stderr.write(f"{label}: {100 * step // STEPS} %\n")
 
     return advance
