@@ -13,7 +13,7 @@ import pytest
 
 from postshift.datasets import Dataset, Split, adience, adience_shift, load_adience
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import ADIENCE
+from postshift.datasets._public_files import ADIENCE
 from postshift.datasets.adience import AGES, COLUMNS, COMPACT, CROPS
 from postshift.exceptions import DataNotFoundError, InputError, SettingError
 

@@ -13,7 +13,7 @@ import pytest
 
 from postshift.datasets import AdultTables, Dataset, Split, adult, adult_fairness, adult_proxy, load_adult
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
+from postshift.datasets._public_files import ADULT_TEST, ADULT_TRAIN
 from postshift.exceptions import DataNotFoundError, InputError, PostshiftError, SettingError
 
 if TYPE_CHECKING:

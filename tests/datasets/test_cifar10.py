@@ -17,7 +17,7 @@ import pytest
 
 from postshift.datasets import Cifar10, Split, cifar10, cifar10_noise, load_cifar10
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import CIFAR10
+from postshift.datasets._public_files import CIFAR10
 from postshift.datasets.cifar10 import CLASSES, FLIPS, flipped
 from postshift.exceptions import DataNotFoundError, InputError, SettingError
 

@@ -12,7 +12,7 @@ import pytest
 
 from postshift.datasets import Dataset, compas, load_compas
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import COMPAS
+from postshift.datasets._public_files import COMPAS
 from postshift.datasets.compas import PERSON, SHA256
 from postshift.datasets.compas import _dataset as make_dataset
 from postshift.exceptions import DataNotFoundError, InputError

@@ -13,7 +13,7 @@ import pytest
 
 from postshift.datasets import Dataset, default_credit, load_default_credit
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import DEFAULT_CREDIT
+from postshift.datasets._public_files import DEFAULT_CREDIT
 from postshift.datasets.default_credit import FILE
 from postshift.datasets.default_credit import _dataset as make_dataset
 from postshift.exceptions import DataNotFoundError, InputError

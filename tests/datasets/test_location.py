@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postshift.datasets._location import cache_folder, find_file, obtain
-from postshift.datasets._sources import ADIENCE, ADULT_TRAIN
+from postshift.datasets._public_files import ADIENCE, ADULT_TRAIN
 from postshift.exceptions import DataNotFoundError
 
 if TYPE_CHECKING:

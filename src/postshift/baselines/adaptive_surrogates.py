@@ -24,7 +24,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import check_array, check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides, CountedMetric
+from postshift.baselines._baseline import Baseline, BothSides, CountedMetric
 from postshift.estimators.bases import FeatureRows as BasisRows
 from postshift.estimators.bases import fitted_bases
 from postshift.exceptions import SettingError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postshift._validation import IntArray
-from postshift.baselines._base import BothSides, ModelBaseline
+from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.estimators.model import fitted_clone, is_frozen
 from postshift.exceptions import LabelError
 

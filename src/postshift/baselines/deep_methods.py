@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import BothSides, best_epoch
+from postshift.baselines._baseline import BothSides, best_epoch
 from postshift.baselines._checkpoint import digest
 from postshift.baselines._processes import Member
 from postshift.baselines._training import (

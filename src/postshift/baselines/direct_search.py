@@ -11,7 +11,7 @@ from scipy.stats.qmc import LatinHypercube
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.baselines._base import BothSides, CountedMetric
+from postshift.baselines._baseline import BothSides, CountedMetric
 from postshift.baselines.plugin_search import WeightedModel
 from postshift.exceptions import SettingError
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import BothSides, ModelBaseline, best_epoch
+from postshift.baselines._baseline import BothSides, ModelBaseline, best_epoch
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import fine_tune, prepared
 from postshift.baselines.softmax import (

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from postshift._validation import FloatArray, IntArray, check_in_range, unknown
-from postshift.baselines._base import BothSides, ModelBaseline
+from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.baselines.deep import fit_positions, is_network
 from postshift.baselines.deep_methods import check_no_transition, prepared, trained
 from postshift.baselines.softmax import check_transition, fitted_head, joined, one_hot

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from postshift._validation import FloatArray, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides
+from postshift.baselines._baseline import Baseline, BothSides
 from postshift.basis._columns import is_frame, names_of, number_table, take_columns, text_columns
 from postshift.basis.user import applied, fitted_copy
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen, positions

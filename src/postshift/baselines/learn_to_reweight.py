@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import BothSides, ModelBaseline
+from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import learn_to_reweight, prepared
 from postshift.baselines.softmax import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, check_count
-from postshift.baselines._base import Baseline, BothSides
+from postshift.baselines._baseline import Baseline, BothSides
 from postshift.core.plugin import onehot
 from postshift.core.psi import DifferentiableMetric, gradient_of
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.baselines._base import Baseline, BothSides, CountedMetric, answered, validation_task
+from postshift.baselines._baseline import Baseline, BothSides, CountedMetric, answered, validation_task
 from postshift.estimators.model import eta_of, fitted_clone
 from postshift.rules.search import PluginSearch, overtaking
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import BothSides, ModelBaseline
+from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.estimators.model import eta_of, fitted_clone
 from postshift.exceptions import InputError, SettingError
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import importlib
 import os
+import sys
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from postshift.datasets._progress import progress
-
 TIMEOUT = 15  # seconds without an answer
 BLOCK = 1 << 16
+STEPS = 10  # lines of plain progress
 
 Prepare = Callable[[bytes], bytes]
+Advance = Callable[[int], object]
 
 
 class DownloadError(Exception):
@@ -93,3 +96,43 @@ def _reason(error: Exception) -> str:
     if isinstance(error, http.client.IncompleteRead):
         return f"the connection was cut after {len(error.partial):,} bytes of a block"
     return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def progress(label: str, *, total: int | None) -> Iterator[Advance]:
+    """Show progress on stderr with tqdm, rich or plain lines; yield a function to call with the size of every block."""
+    if tqdm := _optional("tqdm"):
+        with tqdm.tqdm(desc=label, total=total, unit="B", unit_scale=True) as shown:
+            yield shown.update
+    elif rich := _optional("rich.progress"):
+        console = importlib.import_module("rich.console").Console(stderr=True)
+        with rich.Progress(*rich.Progress.get_default_columns(), rich.DownloadColumn(), console=console) as shown:
+            task = shown.add_task(label, total=total)
+            yield lambda size: shown.advance(task, size)
+    else:
+        yield _plain(label, total)
+
+
+def _optional(name: str) -> Any:
+    """Return a module, or None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _plain(label: str, total: int | None) -> Advance:
+    """Write a line, and return a function that writes another after every tenth of the bytes."""
+    size = "size unknown" if total is None else f"{total / 1e6:,.1f} MB"
+    received = shown = 0
+    sys.stderr.write(f"{label}: downloading ({size})\n")
+
+    def advance(block: int) -> None:
+        nonlocal received, shown
+        received += block
+        step = STEPS * received // total if total else 0
+        if step > shown:
+            shown = step
+            sys.stderr.write(f"{label}: {100 * step // STEPS} %\n")
+
+    return advance

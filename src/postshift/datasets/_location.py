@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from postshift.datasets._download import DownloadError, Prepare, fetch
-from postshift.datasets._sources import PublicFile
+from postshift.datasets._public_files import PublicFile
 from postshift.exceptions import DataNotFoundError, InputError
 
 VARIABLE = "POSTSHIFT_DATA"

@@ -22,7 +22,7 @@ import numpy as np
 from postshift._installing import install
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import ADIENCE
+from postshift.datasets._public_files import ADIENCE
 from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
 from postshift.exceptions import InputError, SettingError
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from postshift._validation import FloatArray, check_count
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
+from postshift.datasets._public_files import ADULT_TEST, ADULT_TRAIN
 from postshift.datasets.dataset import Dataset, Split, stratified
 
 Columns = Mapping[str, npt.NDArray[Any]]

@@ -22,7 +22,7 @@ import numpy as np
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.datasets._location import PathLike, obtain
 from postshift.datasets._pickles import unpickle
-from postshift.datasets._sources import CIFAR10
+from postshift.datasets._public_files import CIFAR10
 from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
 from postshift.exceptions import InputError
 

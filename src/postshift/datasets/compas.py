@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from postshift.datasets._location import PathLike, obtain
-from postshift.datasets._sources import COMPAS
+from postshift.datasets._public_files import COMPAS
 from postshift.datasets.dataset import Dataset, one_hot
 from postshift.exceptions import InputError
 

@@ -13,7 +13,7 @@ import io
 import numpy as np
 
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import DEFAULT_CREDIT
+from postshift.datasets._public_files import DEFAULT_CREDIT
 from postshift.datasets.dataset import Dataset, one_hot
 
 FILE = "UCI_Credit_Card.csv"

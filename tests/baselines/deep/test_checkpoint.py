@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from postshift.baselines._base import BothSides
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.deep_methods import learn_to_reweight
 from postshift.exceptions import ArchiveError, SettingError
 from tests.baselines.deep.problems import digits, normalised, same_weights, small

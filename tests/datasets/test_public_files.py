@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from postshift.datasets._sources import ADIENCE, SOURCES
+from postshift.datasets._public_files import ADIENCE, SOURCES
 
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
 

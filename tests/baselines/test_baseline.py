@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from postshift import baselines
-from postshift.baselines._base import best_epoch
+from postshift.baselines._baseline import best_epoch
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.persistence import dump, load
 
