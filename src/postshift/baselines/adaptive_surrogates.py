@@ -140,8 +140,6 @@ class AdaptiveSurrogates(Baseline):
         Score of the selected model on the validation rows.
     n_queries_ : int
         Number of queries: ``n_outer (n_perturbations + 1) + 1``.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------

@@ -49,8 +49,6 @@ class DirectSearch(WeightedModel):
         Number of queries.
     score_ : float
         Score of the result on the validation rows; greater is better.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------

@@ -47,8 +47,6 @@ class ForwardCorrection(ModelBaseline):
         T.
     noisy_estimator_ : classifier or None
         The model of the noisy labels from which T is estimated; None if T was given.
-    classes_ : array of shape (m,)
-        The classes.
 
     Notes
     -----

@@ -114,8 +114,6 @@ class ImportanceWeighting(Reweighted):
         The weights of the fit, of mean 1.
     estimator_ : classifier
         The model fitted with them.
-    classes_ : array of shape (m,)
-        The classes of both sides.
 
     Examples
     --------

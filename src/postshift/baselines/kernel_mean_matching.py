@@ -81,8 +81,6 @@ class KernelMeanMatching(Reweighted):
         The weights of the fit: ``b`` divided by its mean.
     estimator_ : classifier
         The model fitted with them.
-    classes_ : array of shape (m,)
-        The classes of both sides.
 
     Notes
     -----

@@ -61,8 +61,6 @@ class LearnToReweight(ModelBaseline):
     example_weights_ : array of shape (n_train,)
         Mean weight of each training row, times the batch size: above 1 if it counted more than the average row. Not set
         for a network.
-    classes_ : array of shape (m,)
-        The classes.
 
     Examples
     --------

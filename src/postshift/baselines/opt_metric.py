@@ -55,8 +55,6 @@ class OptMetric(Baseline):
         Score of the mixture after each iteration, on the validation rows; greater is better.
     n_queries_ : int
         0: the formula of the metric is known.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------

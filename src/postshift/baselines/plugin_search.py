@@ -70,8 +70,6 @@ class CoordinatePlugin(WeightedModel):
         The class weights.
     n_queries_ : int
         Number of queries; 0 in the exact search for a function of the confusion matrix.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------

@@ -54,8 +54,6 @@ class PriorCorrection(ModelBaseline):
         Number of iterations; 0 with ``on="y_val"``.
     estimator_ : classifier
         The fitted model.
-    classes_ : array of shape (m,)
-        The classes.
 
     Notes
     -----
