@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.adaptive_surrogates import (
     AdaptiveSurrogates,
     Surrogates,
@@ -49,7 +52,8 @@ def surrogates(n_classes=2, loss="sigmoid", n_functions=2, n_rows=300):
     labels = np.argmax(X[:, :n_classes] + rng.normal(size=(n_rows, n_classes)), axis=1)
     phi = rng.uniform(size=(n_rows, n_functions))
     shares = shares_of(labels, phi, n_classes=n_classes)
-    return Surrogates(X=X, labels=labels, shares=shares, n_classes=n_classes, loss=loss), phi
+    rows = BothSides(X=X, y=labels, X_val=X, y_val=labels, n_classes=n_classes)
+    return Surrogates(rows=rows, shares=shares, loss=loss), phi
 
 
 def some_model(each, seed=0):
@@ -63,10 +67,10 @@ def some_model(each, seed=0):
 def test_two_classes_have_the_average_loss_of_each_class_in_each_function(loss):
     each, phi = surrogates(loss=loss)
     theta = some_model(each)
-    margin = (each.X @ theta[:-1, 0] + theta[-1, 0]) * np.where(each.labels == 1, 1, -1)
+    margin = (each.rows.X @ theta[:-1, 0] + theta[-1, 0]) * np.where(each.rows.y == 1, 1, -1)
     losses = expit(-1.5 * margin) if loss == "sigmoid" else np.log1p(np.exp(-margin))
     expected = [
-        np.average(losses[each.labels == label], weights=phi[each.labels == label, column])
+        np.average(losses[each.rows.y == label], weights=phi[each.rows.y == label, column])
         for label in (0, 1)
         for column in range(2)
     ]
@@ -78,9 +82,9 @@ def test_three_classes_have_losses_of_the_softmax(loss):
     each, phi = surrogates(3, loss, n_functions=1)
     theta = some_model(each)
     sharp = 1.5 if loss == "sigmoid" else 1.0
-    own = softmax(sharp * (each.X @ theta[:-1] + theta[-1]), axis=1)[np.arange(300), each.labels]
+    own = softmax(sharp * (each.rows.X @ theta[:-1] + theta[-1]), axis=1)[np.arange(300), each.rows.y]
     losses = 1 - own if loss == "sigmoid" else -np.log(own)
-    expected = [np.average(losses[each.labels == c], weights=phi[each.labels == c, 0]) for c in range(3)]
+    expected = [np.average(losses[each.rows.y == c], weights=phi[each.rows.y == c, 0]) for c in range(3)]
     np.testing.assert_allclose(each.profile(theta), expected)
 
 
@@ -103,7 +107,7 @@ def test_many_models_at_once_are_the_same_as_one_by_one(n_classes):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_the_slope_of_the_excess_is_that_of_finite_differences(loss, n_classes, form):
     dense, _ = surrogates(n_classes, loss)
-    each = Surrogates(X=form(dense.X), labels=dense.labels, shares=dense.shares, n_classes=n_classes, loss=loss)
+    each = Surrogates(rows=replace(dense.rows, X=form(dense.rows.X)), shares=dense.shares, loss=loss)
     theta = some_model(each)
     target = each.profile(theta) + np.resize([-0.3, 0.2, -0.1], each.shares.shape[1])  # some are above, some below
     _, slope = each.excess(theta, target)
@@ -155,7 +159,7 @@ def test_a_smooth_metric_has_its_gradient_nearby():
 @pytest.mark.parametrize("loss", ["sigmoid", "cross_entropy"])
 def test_inner_steps_reach_a_target_that_another_model_attains(loss):
     each, _ = surrogates(3, loss)
-    plain = LogisticRegression().fit(each.X, each.labels)
+    plain = LogisticRegression().fit(each.rows.X, each.rows.y)
     target = each.profile(np.vstack([plain.coef_.T, plain.intercept_])) + 0.01
     before, _ = each.excess(each.start, target)
     theta, squares = approached(each, each.start, target, squares=np.full(each.start.shape, 0.1), n_steps=300, rate=1.0)

@@ -93,7 +93,7 @@ def test_clone(method):
 def test_errors():
     data = noisy()
     ones = data.y_val == 1
-    with pytest.raises(LabelError, match=rf"the {ones.sum()} validation rows are all of class .*1.*: a model needs"):
+    with pytest.raises(LabelError, match=rf"the {ones.sum()} validation rows are all of class .*1.*: give rows"):
         CrossEntropyOnValidation(LogisticRegression()).fit(data.X, data.y, data.X_val[ones], data.y_val[ones])
     with pytest.raises(LabelError, match="training rows are all of class"):
         CrossEntropyOnTrain(LogisticRegression()).fit(data.X, np.zeros(len(data.y)), data.X_val, data.y_val)

@@ -169,8 +169,8 @@ def test_without_validation_rows_and_clone():
         ({"max_epochs": -1}, SettingError, "max_epochs must be a whole number >= 0"),
         ({"patience": 0}, SettingError, r"patience must be a number in \[1, inf\]"),
         ({"held_out": 1}, SettingError, r"held_out must be a number in \[0, 1\)"),
-        ({"held_out": 0.999}, ShapeError, r"held_out=0.999 of 350 validation rows leaves none to tune with"),
-        ({"estimator": RandomForestClassifier(2)}, InputError, "is no softmax model"),
+        ({"held_out": 0.999}, ShapeError, r"held_out=0.999 of 350 validation rows leaves no row for tuning"),
+        ({"estimator": RandomForestClassifier(2)}, InputError, "is not a softmax model"),
     ],
 )
 def test_errors(params, error, message):

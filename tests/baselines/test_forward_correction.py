@@ -176,7 +176,7 @@ def test_clone():
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"transition": "validate"}, SettingError, "no way to have a transition 'validate'; did you mean 'validation'"),
+        ({"transition": "validate"}, SettingError, "there is no transition 'validate'; did you mean 'validation'"),
         ({"transition": np.eye(2)}, ShapeError, r"transition must have shape \(3, 3\). Got \(2, 2\)"),
         ({"transition": np.ones((3, 3))}, ProbabilityError, "transition has 3 of 3 rows with a sum other than 1"),
         ({"transition": -np.eye(3)}, ProbabilityError, "transition has 3 of 3 rows with negative values"),

@@ -297,7 +297,7 @@ def test_a_kernel_too_narrow():
 
 def test_rows_that_are_all_the_same():
     X, y = np.ones((20, 2)), np.tile([0, 1], 10)
-    with pytest.raises(InputError, match="the 20 training rows drawn are all the same: give kernel_width a number"):
+    with pytest.raises(InputError, match="the 20 training rows drawn are all equal: give a number as kernel_width"):
         matching().fit(X, y, X, y)
     assert matching(kernel_width=1.0).fit(X, y, X, y).sample_weight_ == pytest.approx(np.ones(20), abs=1e-3)
 
@@ -313,5 +313,5 @@ def test_a_mean_that_is_not_reached_is_told(monkeypatch):
     monkeypatch.setattr(kernel_mean_matching, "MAX_ROUNDS", 1)
     monkeypatch.setattr(kernel_mean_matching, "PENALTY", 1e-9)
     X, y, X_val, y_val = shifted(n_rows=40, n_val=20)
-    with pytest.warns(ConvergenceWarning, match="the mean weight is .* and should be 1"):
+    with pytest.warns(ConvergenceWarning, match="the mean weight is .* instead of 1"):
         matching(slack=0.0, kernel_width=0.2).fit(X, y, X_val, y_val)

@@ -238,12 +238,12 @@ def test_a_class_without_validation_rows_is_told_and_never_predicted():
     ],
 )
 def test_a_metric_without_a_gradient_is_refused(metric):
-    with pytest.raises(MetricError, match=r"has no gradient by the confusion matrix.*CoordinatePlugin"):
+    with pytest.raises(MetricError, match=r"has no gradient in the confusion matrix.*CoordinatePlugin"):
         fitted(opt(metric), noisy())
 
 
 def test_a_metric_that_does_not_change_is_refused():
-    with pytest.raises(MetricError, match="does not change near the uniform classifier"):
+    with pytest.raises(MetricError, match="does not change near the uniformly random classifier"):
         fitted(opt(ExpectedReward(np.ones((2, 2)))), noisy())
 
 

@@ -266,5 +266,5 @@ def test_labels_of_validation_rows_that_are_needed():
 
 def test_rows_of_unknown_classes_only():
     likelihoods = np.array([[0.0, 0.0, 1.0]])
-    with pytest.raises(InputError, match="none of the 1 validation rows is of a class that the training rows have"):
+    with pytest.raises(InputError, match="the model gives the 1 validation rows probability 0 in all classes"):
         likeliest_priors(likelihoods, start=np.array([0.5, 0.5, 0.0]), max_iter=10, tol=1e-6)

@@ -253,11 +253,11 @@ def test_a_class_the_model_does_not_know_starts_small():
 
 def test_models_without_softmax_scores_are_refused():
     X, y = rows(3)
-    with pytest.raises(InputError, match=r"is no softmax model .* give SoftmaxRegression or LogisticRegression"):
+    with pytest.raises(InputError, match=r"is not a softmax model .* give SoftmaxRegression or LogisticRegression"):
         start_of(OneVsRestClassifier(LogisticRegression()).fit(X, y), X=X, classes=np.arange(3))
     shrunk = LogisticRegression().fit(X, y)
     shrunk.predict_proba = lambda X: np.full((len(X), 3), 1 / 3)
-    with pytest.raises(InputError, match=r"not the softmax of its scores \(off by up to"):
+    with pytest.raises(InputError, match=r"not the softmax of its scores \(difference"):
         start_of(shrunk, X=X, classes=np.arange(3))
 
 
@@ -275,7 +275,7 @@ def test_heads_of_models():
     [
         (LogisticRegression(), "trains a SoftmaxRegression"),
         (FrozenEstimator(SoftmaxRegression()), "trains the model itself: give one that is not frozen"),
-        (SoftmaxRegression(transition=TRANSITION), "must have no transition of its own"),
+        (SoftmaxRegression(transition=TRANSITION), "must have transition=None"),
     ],
 )
 def test_what_cannot_be_trained(estimator, message):

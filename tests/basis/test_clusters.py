@@ -48,7 +48,7 @@ def test_clusters_of_some_columns_of_a_frame():
     for frame in (pd.DataFrame(data), pl.DataFrame(data)):
         np.testing.assert_array_equal(KMeansBasis(3, columns=["a", "b"]).fit_transform(frame), expected)
         KMeansBasis(3, columns=["a", "old"]).fit(frame)
-        with pytest.raises(BasisError, match="KMeansBasis takes numbers, and 'town' hold none"):
+        with pytest.raises(BasisError, match="KMeansBasis needs numbers, and 'town' are not numbers"):
             KMeansBasis(3).fit(frame)
         with pytest.raises(BasisError, match="did you mean 'town'"):
             KMeansBasis(3, columns=["twon"]).fit(frame)

@@ -53,7 +53,7 @@ def test_groups_by_combinations_that_occur(frame):
     assert basis.groups_ == [("east", "M"), ("north", "F"), ("north", "M"), ("south", "F")]
     assert names(basis)[1] == "region=north, sex=F"
     np.testing.assert_array_equal(basis.transform(frame), np.eye(4)[[1, 3, 2, 0]])
-    with pytest.raises(BasisError, match=r"1 rows have a group that was not there in fit \(e.g. \('south', 'M'\)"):
+    with pytest.raises(BasisError, match=r"1 rows have a group that did not occur in fit \(e.g. \('south', 'M'\)"):
         basis.transform(pd.DataFrame({"region": ["south"], "sex": ["M"], "age": [1]}))
 
 
@@ -104,7 +104,7 @@ def test_an_unseen_group_is_an_error_or_the_complement_or_the_average():
 @frames
 @pytest.mark.parametrize(
     ("column", "message"),
-    [("regoin", "there is no column 'regoin'; did you mean 'region'"), (3, "no column 3: the positions are 0 to 2")],
+    [("regoin", "there is no column 'regoin'; did you mean 'region'"), (3, "no column 3: give a position from 0 to 2")],
 )
 def test_a_column_that_is_not_there(frame, column, message):
     with pytest.raises(BasisError, match=message):
@@ -112,7 +112,7 @@ def test_a_column_that_is_not_there(frame, column, message):
 
 
 def test_a_name_needs_a_frame():
-    with pytest.raises(BasisError, match="no data frame: give one, or give positions"):
+    with pytest.raises(BasisError, match="not a data frame: give a data frame, or positions"):
         GroupBasis("region").fit(np.ones((2, 2)))
 
 

@@ -97,7 +97,7 @@ def test_bases_come_unfitted():
     [
         (3, "must be a transformer or a callable"),
         (TreeBasis, r"write TreeBasis\(\)"),
-        ({"constant": TreeBasis()}, "the name 'constant' is taken"),
+        ({"constant": TreeBasis()}, "the name 'constant' is reserved"),
         ({"a": "tree,kmeans"}, "there is no basis|whole number"),
     ],
 )

@@ -107,7 +107,7 @@ def test_what_is_no_transformer(thing):
 
 
 def test_the_number_of_functions_stays():
-    with pytest.raises(BasisError, match="there were 2 basis functions in fit, and now there are 1"):
+    with pytest.raises(BasisError, match="the basis had 2 functions in fit and has 1 now"):
         TransformerBasis(lambda X: np.eye(len(X))).fit([[1], [2]]).transform([[1]])
 
 

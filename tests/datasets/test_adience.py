@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from postshift.datasets import Images, ImageSplit, adience, adience_shift, load_adience
+from postshift.datasets import Dataset, Split, adience, adience_shift, load_adience
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import ADIENCE
+from postshift.datasets._public_files import ADIENCE
 from postshift.datasets.adience import AGES, COLUMNS, COMPACT, CROPS
 from postshift.exceptions import DataNotFoundError, InputError, SettingError
 
@@ -144,7 +144,7 @@ class TestOriginal:
 
 class TestCompact:
     @pytest.fixture
-    def compact(self, original: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Images]:
+    def compact(self, original: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Dataset]:
         """Write the same pictures as a compact file into another folder, its albums numbered in another way."""
         found = load_adience(data_dir=original)
         pictures = [jpeg(number) for number in range(160)]
@@ -163,7 +163,7 @@ class TestCompact:
         monkeypatch.setattr(adience, "SHA256", hashlib.sha256(content.getvalue()).hexdigest())
         return folder.parent, found
 
-    def test_the_same_as_the_original(self, compact: tuple[Path, Images]) -> None:
+    def test_the_same_as_the_original(self, compact: tuple[Path, Dataset]) -> None:
         folder, expected = compact
         found = load_adience(data_dir=folder)
         np.testing.assert_array_equal(found.X, expected.X)
@@ -171,7 +171,7 @@ class TestCompact:
         for name, values in expected.columns.items():
             np.testing.assert_array_equal(found.columns[name], values)
 
-    def test_a_damaged_file(self, compact: tuple[Path, Images]) -> None:
+    def test_a_damaged_file(self, compact: tuple[Path, Dataset]) -> None:
         folder, _ = compact
         path = folder / "adience" / COMPACT
         path.write_bytes(path.read_bytes()[:-1])
@@ -223,7 +223,7 @@ def test_without_pillow(original: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture(scope="module")
-def split() -> ImageSplit:
+def split() -> Split:
     try:
         find_file("adience", COMPACT, ADIENCE.name)
     except DataNotFoundError as error:
@@ -234,12 +234,12 @@ def split() -> ImageSplit:
 class TestPublished:
     """The real faces; skipped, with the reason, where they are not found."""
 
-    def test_the_paper_s_sizes(self, split: ImageSplit) -> None:
+    def test_the_paper_s_sizes(self, split: Split) -> None:
         assert split.train.X.shape == (12_244, 32, 32, 3)
         assert split.validation.X.shape == (797, 32, 32, 3)
         assert split.test.X.shape == (3_187, 32, 32, 3)
 
-    def test_counts(self, split: ImageSplit) -> None:
+    def test_counts(self, split: Split) -> None:
         parts = (split.train, split.validation, split.test)
         ages, male = (
             (np.concatenate([part.columns["age_bucket"] for part in parts])),
@@ -248,7 +248,7 @@ class TestPublished:
         assert np.bincount(ages[male == 1]).tolist() == [716, 909, 929, 733, 2_279, 1_241, 404, 446]
         assert np.bincount(ages[male == 0]).tolist() == [681, 1_230, 1_188, 907, 2_672, 1_052, 421, 420]
 
-    def test_folds_have_no_common_person(self, split: ImageSplit) -> None:
+    def test_folds_have_no_common_person(self, split: Split) -> None:
         columns = split.train.columns
         folds: dict[int, set[int]] = {}
         for person, fold in zip(columns["user"].tolist(), columns["fold"].tolist(), strict=True):
@@ -256,7 +256,7 @@ class TestPublished:
         assert max(map(len, folds.values())) == 1
 
     def test_lists_written_again_give_the_published_labels(
-        self, split: ImageSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The authors' lists, made of the compact labels with invented names, pass the check of the labels."""
         parts = (split.train, split.validation, split.test)

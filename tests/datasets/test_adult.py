@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from postshift.datasets import AdultTables, Part, Split, adult, adult_fairness, adult_proxy, load_adult
+from postshift.datasets import AdultTables, Dataset, Split, adult, adult_fairness, adult_proxy, load_adult
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
+from postshift.datasets._public_files import ADULT_TEST, ADULT_TRAIN
 from postshift.exceptions import DataNotFoundError, InputError, PostshiftError, SettingError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def split(request: pytest.FixtureRequest) -> Split:
     return made
 
 
-def parts(split: Split) -> tuple[Part, Part, Part]:
+def parts(split: Split) -> tuple[Dataset, Dataset, Dataset]:
     return split.train, split.validation, split.test
 
 
@@ -101,27 +101,27 @@ class TestProtocol:
 
     def test_parts_have_one_length_and_binary_columns(self, split: Split) -> None:
         for part in parts(split):
-            columns = [part.y, part.rows, *part.indicators.values()]
+            columns = [part.y, part.rows, *part.columns.values()]
             assert {len(column) for column in columns} == {len(part.X)}
             assert part.X.dtype == np.float64
-            for values in (part.X, part.y, *part.indicators.values()):
+            for values in (part.X, part.y, *part.columns.values()):
                 assert set(np.unique(values)) <= {0, 1}
 
     def test_names(self, split: Split) -> None:
-        assert len(set(split.feature_names)) == len(split.feature_names) == split.train.X.shape[1]
-        sources = {name.split("=")[0] for name in split.feature_names}
+        assert len(set(split.train.feature_names)) == len(split.train.feature_names) == split.train.X.shape[1]
+        sources = {name.split("=")[0] for name in split.train.feature_names}
         assert not sources & {"marital-status", "fnlwgt", "sex"}
 
     def test_relationship_or_income_is_a_feature(self, proxy: Split, fairness: Split) -> None:
         def count(split: Split, source: str) -> int:
-            return sum(name.startswith(f"{source}=") for name in split.feature_names)
+            return sum(name.startswith(f"{source}=") for name in split.train.feature_names)
 
         assert (count(proxy, "relationship"), count(proxy, "income")) == (0, 1)
         assert (count(fairness, "relationship"), count(fairness, "income")) == (6, 0)
 
     def test_every_feature_is_one_hot(self, split: Split) -> None:
         """Each row has exactly one 1 among the columns of a source (income is a single column)."""
-        sources = np.array([name.split("=")[0] for name in split.feature_names])
+        sources = np.array([name.split("=")[0] for name in split.train.feature_names])
         for part in parts(split):
             for source in set(sources) - {"income"}:
                 assert (part.X[:, sources == source].sum(axis=1) == 1).all(), source
@@ -141,36 +141,36 @@ class TestProtocol:
         for part, table in files:
             values = table[source][part.rows]
             for low, high in pairwise(edges):
-                column = split.feature_names.index(f"{source}=({low}, {high}]")
+                column = split.train.feature_names.index(f"{source}=({low}, {high}]")
                 np.testing.assert_array_equal(part.X[:, column], (values > low) & (values <= high))
 
     def test_proxy_labels(self, proxy: Split, tables: AdultTables) -> None:
         assert proxy.train.y.sum() == 13_193
         np.testing.assert_array_equal(proxy.train.y, tables.train["relationship"] == "Husband")
         for part in (proxy.validation, proxy.test):
-            assert part.group is None
+            assert not part.groups
             np.testing.assert_array_equal(part.y, tables.test["sex"][part.rows] == "Male")
 
     def test_fairness_labels_and_groups(self, fairness: Split, tables: AdultTables) -> None:
         assert fairness.train.y.sum() == 7_841
         for part, table in ((fairness.train, tables.train), (fairness.test, tables.test)):
             np.testing.assert_array_equal(part.y, table["income"][part.rows] == ">50K")
-            np.testing.assert_array_equal(part.group, table["sex"][part.rows] == "Male")
+            np.testing.assert_array_equal(part.groups["sex"], table["sex"][part.rows] == "Male")
 
     def test_indicators(self, proxy: Split, fairness: Split, tables: AdultTables) -> None:
-        assert set(proxy.train.indicators) == {"private", "non_private", "income"}
-        assert set(fairness.train.indicators) == {"private", "non_private", "wife", "husband"}
-        assert proxy.train.indicators["income"].sum() == 7_841
-        assert fairness.train.indicators["husband"].sum() == 13_193
+        assert set(proxy.test.columns) == {"private", "non_private", "income"}
+        assert set(fairness.test.columns) == {"private", "non_private", "wife", "husband"}
+        assert proxy.train.columns["income"].sum() == 7_841
+        assert fairness.train.columns["husband"].sum() == 13_193
         wives = tables.test["relationship"][fairness.test.rows] == "Wife"
-        np.testing.assert_array_equal(fairness.test.indicators["wife"], wives)
+        np.testing.assert_array_equal(fairness.test.columns["wife"], wives)
 
     def test_private_and_non_private_cover_every_row_once(self, split: Split) -> None:
         for part in parts(split):
-            both = part.indicators["private"] + part.indicators["non_private"]
+            both = part.columns["private"] + part.columns["non_private"]
             np.testing.assert_array_equal(both, 1)
-            column = split.feature_names.index("workclass=private")
-            np.testing.assert_array_equal(part.X[:, column], part.indicators["private"])
+            column = split.train.feature_names.index("workclass=private")
+            np.testing.assert_array_equal(part.X[:, column], part.columns["private"])
 
 
 class TestSplitting:
@@ -183,19 +183,20 @@ class TestSplitting:
     def test_validation_is_stratified(self, split: Split) -> None:
         """Every stratum has its share of the validation rows, up to one row."""
 
-        def strata(part: Part) -> np.ndarray:
-            return np.bincount(part.y if part.group is None else 2 * part.group + part.y)
+        def strata(part: Dataset) -> np.ndarray:
+            return np.bincount(2 * part.groups["sex"] + part.y if part.groups else part.y)
 
         pool = strata(split.validation) + strata(split.test)
         expected = pool * len(split.validation.y) / N_POOL
-        assert len(pool) == (2 if split.validation.group is None else 4)
+        assert len(pool) == (4 if split.validation.groups else 2)
         assert np.abs(strata(split.validation) - expected).max() < 1
 
     def test_a_third_of_train_stops_early(self, split: Split) -> None:
-        assert split.early_stopping.dtype == np.bool_
-        assert split.early_stopping.shape == (N_TRAIN,)
-        assert split.early_stopping.sum() == 10_854
-        held, fitted = split.train.y[split.early_stopping], split.train.y[~split.early_stopping]
+        stopping = split.train.columns["early_stopping"]
+        assert stopping.dtype == np.bool_
+        assert stopping.shape == (N_TRAIN,)
+        assert stopping.sum() == 10_854
+        held, fitted = split.train.y[stopping], split.train.y[~stopping]
         assert held.mean() == pytest.approx(fitted.mean(), abs=1e-4)
 
     @pytest.mark.parametrize("make", [adult_proxy, adult_fairness])
@@ -205,10 +206,11 @@ class TestSplitting:
             assert one.X.tobytes() == two.X.tobytes()
             np.testing.assert_array_equal(one.y, two.y)
             np.testing.assert_array_equal(one.rows, two.rows)
-        np.testing.assert_array_equal(first.early_stopping, again.early_stopping)
-        assert first.feature_names == again.feature_names == other.feature_names
+            assert one.feature_names == two.feature_names == other.test.feature_names
+        stopping = [each.train.columns["early_stopping"] for each in (first, again, other)]
+        np.testing.assert_array_equal(stopping[0], stopping[1])
         assert not np.array_equal(first.validation.rows, other.validation.rows)
-        assert not np.array_equal(first.early_stopping, other.early_stopping)
+        assert not np.array_equal(stopping[0], stopping[2])
 
     @pytest.mark.parametrize("seed", [-1, 0.5, True, None])
     @pytest.mark.parametrize("make", [adult_proxy, adult_fairness])

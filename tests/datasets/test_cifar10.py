@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from postshift.datasets import Cifar10, ImageSplit, cifar10, cifar10_noise, load_cifar10
+from postshift.datasets import Cifar10, Split, cifar10, cifar10_noise, load_cifar10
 from postshift.datasets._location import find_file
-from postshift.datasets._pickles import unpickle
-from postshift.datasets._sources import CIFAR10
+from postshift.datasets._public_files import CIFAR10
 from postshift.datasets.cifar10 import CLASSES, FLIPS, flipped
 from postshift.exceptions import DataNotFoundError, InputError, SettingError
 
@@ -205,64 +204,11 @@ class TestHostilePickles:
         batch = data_dir / "cifar10" / "cifar-10-batches-py" / "data_batch_1"
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             batch.write_bytes(pickle.dumps({b"data": Hostile(tmp_path / "made")}, protocol=protocol))
-            with pytest.raises(InputError, match=r"asks for (posix|nt)\.mkdir, which is no part of an array"):
+            with pytest.raises(InputError, match=r"names (posix|nt)\.mkdir, which is not part of an array"):
                 load_cifar10(data_dir=data_dir)
         assert not (tmp_path / "made").exists()
         pickle.loads(batch.read_bytes())  # noqa: S301
         assert (tmp_path / "made").exists()  # or this file would prove nothing
-
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"cos\nsystem\n(S'false'\ntR.",
-            b"cbuiltins\neval\n(S'1'\ntR.",
-            b"c__builtin__\neval\n(S'1'\ntR.",
-            b"cnumpy\nload\n(S'x'\ntR.",
-            b"cnumpy.core.multiarray\nscalar\n(S'x'\ntR.",
-            b"cpostshift.datasets._pickles\nunpickle\n(S'x'\ntR.",
-            b"ccopyreg\n_reconstructor\n(S'x'\ntR.",
-        ],
-    )
-    def test_other_names(self, content: bytes) -> None:
-        with pytest.raises(pickle.UnpicklingError, match="which is no part of an array"):
-            unpickle(content)
-
-    @pytest.mark.parametrize(
-        "value",
-        [
-            np.array([{}], dtype=object),
-            np.zeros(3, dtype=np.float64),
-            np.zeros(3, dtype="S5"),
-            np.zeros(3, dtype=[("a", "u1")]),
-        ],
-    )
-    def test_arrays_of_anything_but_bytes(self, value: np.ndarray) -> None:
-        with pytest.raises(pickle.UnpicklingError, match="must have bytes as entries"):
-            unpickle(pickle.dumps({"data": value}, protocol=2))
-
-    @pytest.mark.parametrize(
-        "shape", [b"\x8a\x06\x00\x00\x00\x00\x00\x01\x85", b"J\xff\xff\xff\xff\x85", b"U\x01a\x85"]
-    )
-    def test_a_shape_that_does_not_fit_the_bytes(self, shape: bytes) -> None:
-        """2 ** 40 entries, -1 entries, and a text as their number, of two bytes of content."""
-        array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        kind = b"cnumpy\ndtype\nU\x02u1\x85R"
-        state = b"(K\x01" + shape + kind + b"\x89U\x02abtb"
-        with pytest.raises(pickle.UnpicklingError, match="cannot have 2 entries"):
-            unpickle(b"\x80\x02}U\x04data" + array + state + b"s.")
-
-    def test_the_same_with_a_shape_that_fits(self) -> None:
-        array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        state = b"(K\x01K\x02\x85cnumpy\ndtype\nU\x02u1\x85R\x89U\x02abtb"
-        assert unpickle(b"\x80\x02}U\x04data" + array + state + b"s.")[b"data"].tolist() == [97, 98]
-
-    def test_no_dict(self) -> None:
-        with pytest.raises(pickle.UnpicklingError, match="a list instead of a dict"):
-            unpickle(pickle.dumps([1]))
-
-    def test_codecs_are_not_chosen_by_the_file(self) -> None:
-        found = unpickle(b"\x80\x02}X\x01\x00\x00\x00ac_codecs\nencode\nX\x02\x00\x00\x00abX\x03\x00\x00\x00hex\x86Rs.")
-        assert found == {b"a": b"ab"}
 
 
 class TestNoise:
@@ -318,7 +264,7 @@ class TestNoise:
 
 
 @pytest.fixture(scope="module")
-def split() -> ImageSplit:
+def split() -> Split:
     try:
         find_file("cifar10", *cifar10.MARKS, CIFAR10.name)
     except DataNotFoundError as error:
@@ -329,7 +275,7 @@ def split() -> ImageSplit:
 class TestPublished:
     """The real images; skipped, with the reason, where they are not found."""
 
-    def test_the_paper_s_sizes(self, split: ImageSplit) -> None:
+    def test_the_paper_s_sizes(self, split: Split) -> None:
         assert split.train.X.shape == (49_000, 32, 32, 3)
         assert split.validation.X.shape == (1_000, 32, 32, 3)
         assert split.test.X.shape == (10_000, 32, 32, 3)
@@ -337,13 +283,13 @@ class TestPublished:
         assert np.bincount(split.train.columns["clean"]).tolist() == [4_900] * 10
         assert np.bincount(split.test.y).tolist() == [1_000] * 10
 
-    def test_known_pixels_and_labels(self, split: ImageSplit) -> None:
+    def test_known_pixels_and_labels(self, split: Split) -> None:
         assert split.test.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
         sums = split.train.X.sum(axis=(0, 1, 2)) + split.validation.X.sum(axis=(0, 1, 2))
         means = sums / (50_000 * 32 * 32 * 255)
         np.testing.assert_allclose(means, [0.49140, 0.48216, 0.44653], atol=5e-6)
 
-    def test_the_noise(self, split: ImageSplit) -> None:
+    def test_the_noise(self, split: Split) -> None:
         clean, noisy = split.train.columns["clean"], split.train.y
         for label, other in FLIPS.items():
             assert (noisy[clean == label] == other).mean() == pytest.approx(0.6, abs=0.03)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from postshift.datasets import Table, compas, load_compas
+from postshift.datasets import Dataset, compas, load_compas
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import COMPAS
+from postshift.datasets._public_files import COMPAS
 from postshift.datasets.compas import PERSON, SHA256
-from postshift.datasets.compas import _table as make_table
+from postshift.datasets.compas import _dataset as make_dataset
 from postshift.exceptions import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def path() -> Path:
 
 
 @pytest.fixture(scope="module")
-def table(path: Path) -> Table:
+def data(path: Path) -> Dataset:
     return load_compas(data_dir=path.parent.parent)
 
 
@@ -76,47 +76,47 @@ def with_person_columns(rows: list[list[str]]) -> list[list[str]]:
     ]
 
 
-class TestTable:
-    def test_shapes_and_types(self, table: Table) -> None:
-        assert table.X.shape == (N_ROWS, len(FEATURES))
-        assert table.X.dtype == np.float64
-        for labels in (table.y, *table.groups.values()):
+class TestDataset:
+    def test_shapes_and_types(self, data: Dataset) -> None:
+        assert data.X.shape == (N_ROWS, len(FEATURES))
+        assert data.X.dtype == np.float64
+        for labels in (data.y, *data.groups.values()):
             assert labels.shape == (N_ROWS,)
             assert labels.dtype == np.intp
 
-    def test_recidivists(self, table: Table) -> None:
-        assert set(np.unique(table.y)) == {0, 1}
-        assert table.y.mean() == pytest.approx(0.455, abs=5e-4)
+    def test_recidivists(self, data: Dataset) -> None:
+        assert set(np.unique(data.y)) == {0, 1}
+        assert data.y.mean() == pytest.approx(0.455, abs=5e-4)
 
-    def test_only_what_was_known_before_is_a_feature(self, table: Table) -> None:
-        assert table.feature_names == FEATURES
-        assert np.isfinite(table.X).all()
+    def test_only_what_was_known_before_is_a_feature(self, data: Dataset) -> None:
+        assert data.feature_names == FEATURES
+        assert np.isfinite(data.X).all()
 
-    def test_every_category_is_one_hot(self, table: Table) -> None:
-        sources = np.array([name.partition("=")[0] for name in table.feature_names])
+    def test_every_category_is_one_hot(self, data: Dataset) -> None:
+        sources = np.array([name.partition("=")[0] for name in data.feature_names])
         for source in ("c_charge_degree", "sex", "age_cat"):
-            assert (table.X[:, sources == source].sum(axis=1) == 1).all()
+            assert (data.X[:, sources == source].sum(axis=1) == 1).all()
 
-    def test_age_categories_are_those_of_age(self, table: Table) -> None:
+    def test_age_categories_are_those_of_age(self, data: Dataset) -> None:
         """Whatever its name says, the oldest category starts at 45."""
-        age = table.X[:, 0]
-        np.testing.assert_array_equal(table.X[:, FEATURES.index("age_cat=Greater than 45")] == 1, age >= 45)
-        np.testing.assert_array_equal(table.X[:, FEATURES.index("age_cat=Less than 25")] == 1, age < 25)
+        age = data.X[:, 0]
+        np.testing.assert_array_equal(data.X[:, FEATURES.index("age_cat=Greater than 45")] == 1, age >= 45)
+        np.testing.assert_array_equal(data.X[:, FEATURES.index("age_cat=Less than 25")] == 1, age < 25)
 
-    def test_groups(self, table: Table) -> None:
-        assert set(table.groups) == set(table.group_names) == {"race", "sex"}
-        for name, codes in table.groups.items():
+    def test_groups(self, data: Dataset) -> None:
+        assert set(data.groups) == set(data.group_names) == {"race", "sex"}
+        for name, codes in data.groups.items():
             counts = np.bincount(codes)
-            assert len(counts) == len(table.group_names[name])
+            assert len(counts) == len(data.group_names[name])
             assert counts.min() > 0
-        race = dict(zip(table.group_names["race"], np.bincount(table.groups["race"]).tolist(), strict=True))
+        race = dict(zip(data.group_names["race"], np.bincount(data.groups["race"]).tolist(), strict=True))
         assert race["African-American"] == 3_175
         assert race["Caucasian"] == 2_103
-        np.testing.assert_array_equal(table.groups["sex"], table.X[:, FEATURES.index("sex=Male")])
+        np.testing.assert_array_equal(data.groups["sex"], data.X[:, FEATURES.index("sex=Male")])
 
-    def test_frozen(self, table: Table) -> None:
+    def test_frozen(self, data: Dataset) -> None:
         with pytest.raises(FrozenInstanceError):
-            table.y = table.y  # type: ignore[misc]
+            data.y = data.y  # type: ignore[misc]
 
 
 class TestFilter:
@@ -137,23 +137,23 @@ class TestFilter:
     )
     def test_one_row(self, column: str, value: str, stays: bool) -> None:
         rows = [[row[name] for name in HEADER] for row in (GOOD, {**GOOD, column: value})]
-        assert len(make_table(HEADER, rows).y) == 1 + stays
+        assert len(make_dataset(HEADER, rows).y) == 1 + stays
 
     def test_values_and_the_repeated_column(self) -> None:
-        table = make_table(HEADER, [[GOOD[name] for name in HEADER]])
-        assert table.X.tolist() == [[30, 2, 0, 1, 0, 1, 1, 1]]
-        assert table.feature_names[5:] == ("c_charge_degree=F", "sex=Male", "age_cat=25 - 45")
-        assert table.y.tolist() == [1]
-        assert table.group_names == {"race": ("Other",), "sex": ("Male",)}
+        data = make_dataset(HEADER, [[GOOD[name] for name in HEADER]])
+        assert data.X.tolist() == [[30, 2, 0, 1, 0, 1, 1, 1]]
+        assert data.feature_names[5:] == ("c_charge_degree=F", "sex=Male", "age_cat=25 - 45")
+        assert data.y.tolist() == [1]
+        assert data.group_names == {"race": ("Other",), "sex": ("Male",)}
 
 
 class TestFiles:
-    def test_the_published_edition_loads_alike(self, path: Path, table: Table, tmp_path: Path) -> None:
+    def test_the_published_edition_loads_alike(self, path: Path, data: Dataset, tmp_path: Path) -> None:
         published = load_compas(data_dir=write(tmp_path, with_person_columns(read(path))))
-        assert published.feature_names == table.feature_names
-        assert published.X.tobytes() == table.X.tobytes()
-        np.testing.assert_array_equal(published.y, table.y)
-        for name, codes in table.groups.items():
+        assert published.feature_names == data.feature_names
+        assert published.X.tobytes() == data.X.tobytes()
+        np.testing.assert_array_equal(published.y, data.y)
+        for name, codes in data.groups.items():
             np.testing.assert_array_equal(published.groups[name], codes)
 
     @pytest.mark.parametrize("published", [False, True])
@@ -178,7 +178,7 @@ class TestFiles:
 
     @pytest.mark.usefixtures("nowhere")
     def test_a_download_is_stored_without_persons(
-        self, path: Path, table: Table, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, path: Path, data: Dataset, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = write(tmp_path / "published", with_person_columns(read(path)))
         published = (folder / "compas" / COMPAS.name).read_bytes()
@@ -187,7 +187,7 @@ class TestFiles:
         monkeypatch.setattr(compas, "COMPAS", replace(COMPAS, url=url, sha256=hashlib.sha256(published).hexdigest()))
         for _ in range(2):
             fetched = load_compas()
-            assert fetched.X.tobytes() == table.X.tobytes()
+            assert fetched.X.tobytes() == data.X.tobytes()
         assert len(source.asked) == 1
         stored = tmp_path / "cache" / "data" / "compas" / COMPAS.name
         assert hashlib.sha256(stored.read_bytes()).hexdigest() == SHA256

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from postshift.datasets import Table, default_credit, load_default_credit
+from postshift.datasets import Dataset, default_credit, load_default_credit
 from postshift.datasets._location import find_file
-from postshift.datasets._sources import DEFAULT_CREDIT
+from postshift.datasets._public_files import DEFAULT_CREDIT
 from postshift.datasets.default_credit import FILE
-from postshift.datasets.default_credit import _table as make_table
+from postshift.datasets.default_credit import _dataset as make_dataset
 from postshift.exceptions import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -49,42 +49,42 @@ def as_by_uci(content: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def table(path: Path) -> Table:
+def data(path: Path) -> Dataset:
     return load_default_credit(data_dir=path.parent.parent)
 
 
-class TestTable:
-    def test_shapes_and_types(self, table: Table) -> None:
-        assert table.X.shape == (N_ROWS, 20 + 7 + 4)
-        assert table.X.dtype == np.float64
-        for labels in (table.y, table.groups["sex"]):
+class TestDataset:
+    def test_shapes_and_types(self, data: Dataset) -> None:
+        assert data.X.shape == (N_ROWS, 20 + 7 + 4)
+        assert data.X.dtype == np.float64
+        for labels in (data.y, data.groups["sex"]):
             assert labels.shape == (N_ROWS,)
             assert labels.dtype == np.intp
 
-    def test_counts(self, table: Table) -> None:
-        assert np.bincount(table.y).tolist() == [23_364, 6_636]
-        assert table.group_names == {"sex": ("male", "female")}
-        assert np.bincount(table.groups["sex"]).tolist() == [11_888, 18_112]
+    def test_counts(self, data: Dataset) -> None:
+        assert np.bincount(data.y).tolist() == [23_364, 6_636]
+        assert data.group_names == {"sex": ("male", "female")}
+        assert np.bincount(data.groups["sex"]).tolist() == [11_888, 18_112]
 
-    def test_features(self, table: Table) -> None:
-        assert len(set(table.feature_names)) == len(table.feature_names) == table.X.shape[1]
-        sources = {name.partition("=")[0] for name in table.feature_names}
+    def test_features(self, data: Dataset) -> None:
+        assert len(set(data.feature_names)) == len(data.feature_names) == data.X.shape[1]
+        sources = {name.partition("=")[0] for name in data.feature_names}
         assert not sources & {"ID", "SEX", "default.payment.next.month"}
         assert {"LIMIT_BAL", "AGE", "PAY_0", "PAY_6", "BILL_AMT1", "PAY_AMT6", "EDUCATION", "MARRIAGE"} <= sources
-        assert np.isfinite(table.X).all()
+        assert np.isfinite(data.X).all()
 
-    def test_every_category_is_one_hot(self, table: Table) -> None:
+    def test_every_category_is_one_hot(self, data: Dataset) -> None:
         for source, n_codes in (("EDUCATION", 7), ("MARRIAGE", 4)):
-            columns = [name.startswith(f"{source}=") for name in table.feature_names]
+            columns = [name.startswith(f"{source}=") for name in data.feature_names]
             assert sum(columns) == n_codes
-            assert (table.X[:, columns].sum(axis=1) == 1).all()
+            assert (data.X[:, columns].sum(axis=1) == 1).all()
 
     def test_two_rows(self) -> None:
-        table = make_table(SMALL)
-        assert table.feature_names == ("LIMIT_BAL", "AGE", "EDUCATION=0", "EDUCATION=2", "MARRIAGE=1")
-        assert table.X.tolist() == [[200_000, 24, 0, 1, 1], [50_000, 30, 1, 0, 1]]
-        assert table.y.tolist() == [1, 0]
-        assert table.groups["sex"].tolist() == [1, 0]
+        data = make_dataset(SMALL)
+        assert data.feature_names == ("LIMIT_BAL", "AGE", "EDUCATION=0", "EDUCATION=2", "MARRIAGE=1")
+        assert data.X.tolist() == [[200_000, 24, 0, 1, 1], [50_000, 30, 1, 0, 1]]
+        assert data.y.tolist() == [1, 0]
+        assert data.groups["sex"].tolist() == [1, 0]
 
 
 class TestFiles:
@@ -97,7 +97,7 @@ class TestFiles:
 
     @pytest.mark.usefixtures("nowhere")
     def test_the_edition_of_uci_is_downloaded_and_loads_alike(
-        self, path: Path, table: Table, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, path: Path, data: Dataset, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         content = as_by_uci(path.read_bytes())
         assert hashlib.sha256(content).hexdigest() == DEFAULT_CREDIT.sha256
@@ -105,10 +105,10 @@ class TestFiles:
         monkeypatch.setattr(default_credit, "DEFAULT_CREDIT", known)
         fetched = load_default_credit()
         assert (tmp_path / "cache" / "data" / "default_credit" / "data.csv").is_file()
-        assert fetched.feature_names == table.feature_names
-        assert fetched.X.tobytes() == table.X.tobytes()
-        np.testing.assert_array_equal(fetched.y, table.y)
-        np.testing.assert_array_equal(fetched.groups["sex"], table.groups["sex"])
+        assert fetched.feature_names == data.feature_names
+        assert fetched.X.tobytes() == data.X.tobytes()
+        np.testing.assert_array_equal(fetched.y, data.y)
+        np.testing.assert_array_equal(fetched.groups["sex"], data.groups["sex"])
 
     @pytest.mark.usefixtures("nowhere")
     def test_missing_everywhere(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine: whole and checked, or nothing at all and a message with three remedies."""
+"""Downloads from a server on this machine: complete and checked, or no file at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import socket
 import sys
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postshift.datasets import _download
-from postshift.datasets._download import DownloadError, fetch
-from postshift.datasets._location import find_file, obtain
-from postshift.datasets._progress import progress
-from postshift.datasets._sources import ADIENCE, ADULT_TRAIN
-from postshift.exceptions import DataNotFoundError
+from postshift.datasets._download import DownloadError, fetch, progress
 
 if TYPE_CHECKING:
     from tests.datasets.conftest import Source
@@ -73,7 +68,7 @@ class TestFetch:
 
     def test_another_checksum_leaves_nothing(self, source: Source, target: Path) -> None:
         url = source.give("file.bin", CONTENT[:-1] + b"\0")
-        with pytest.raises(DownloadError, match=f"256,000 bytes came with sha256 .* instead of {DIGEST}"):
+        with pytest.raises(DownloadError, match=f"the 256,000 bytes received have sha256 .* instead of {DIGEST}"):
             fetch(url, target, sha256=DIGEST)
         assert left_behind(target) == []
 
@@ -139,79 +134,37 @@ class TestFetch:
         assert left_behind(target) == []
 
 
-@pytest.mark.usefixtures("nowhere")
-class TestObtain:
-    def test_downloaded_once(self, source: Source, tmp_path: Path) -> None:
-        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
-        first, second = (obtain(known, data_dir=None, download=True) for _ in range(2))
-        assert first == second == tmp_path / "cache" / "data" / "adult" / "adult.data"
-        assert first.read_bytes() == CONTENT
-        assert source.asked == ["/adult.data"]
-        assert find_file("adult", "adult.data") == first
-
-    def test_a_folder_comes_before_the_source(self, source: Source, tmp_path: Path) -> None:
-        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
-        given = tmp_path / "given" / "adult" / "adult.data"
-        given.parent.mkdir(parents=True)
-        given.touch()
-        assert obtain(known, data_dir=tmp_path / "given", download=True) == given
-        assert source.asked == []
-
-    def test_no_download_unless_allowed(self, source: Source) -> None:
-        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
-        with pytest.raises(DataNotFoundError) as caught:
-            obtain(known, data_dir=None, download=False)
-        assert source.asked == []
-        assert f"(3) allow the download of {known.url} by download=True" in str(caught.value)
-
-    def test_a_failure_has_three_remedies(self, source: Source, tmp_path: Path) -> None:
-        known = replace(ADULT_TRAIN, url=source.give("adult.data", b"other"), sha256=DIGEST)
-        with pytest.raises(DataNotFoundError) as caught:
-            obtain(known, data_dir=tmp_path / "given", download=True)
-        message = str(caught.value)
-        place = tmp_path / "cache" / "data" / "adult" / "adult.data"
-        assert "(1) pass data_dir, the folder that has adult/adult.data" in message
-        assert "(2) set the environment variable POSTSHIFT_DATA" in message
-        assert f"(3) save {known.url} as {place} yourself, as the download failed: 5 bytes came with sha256" in message
-        assert message.index(str(tmp_path / "given")) < message.index(str(place))
-
-    def test_given_out_on_request_only(self) -> None:
-        with pytest.raises(DataNotFoundError, match=f"ask the authors for it at {ADIENCE.page}"):
-            obtain(ADIENCE, "faces.npz", data_dir=None, download=True)
+def test_tqdm(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    with progress("file.bin", total=2_000) as advance:
+        advance(500)
+        advance(1_500)
+    shown = capsys.readouterr()
+    assert "file.bin: 100%" in shown.err
+    assert "2.00k/2.00k" in shown.err
+    assert shown.out == ""
 
 
-class TestProgress:
-    def test_tqdm(self, capsys: pytest.CaptureFixture[str]) -> None:
-        pytest.importorskip("tqdm")
-        with progress("file.bin", total=2_000) as advance:
-            advance(500)
-            advance(1_500)
-        shown = capsys.readouterr()
-        assert "file.bin: 100%" in shown.err
-        assert "2.00k/2.00k" in shown.err
-        assert shown.out == ""
+def test_rich(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with progress("file.bin", total=2_000) as advance:
+        advance(2_000)
+    shown = capsys.readouterr()
+    assert "file.bin" in shown.err
+    assert "100%" in shown.err
+    assert shown.out == ""
 
-    def test_rich(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("rich")
-        monkeypatch.setitem(sys.modules, "tqdm", None)
-        with progress("file.bin", total=2_000) as advance:
-            advance(2_000)
-        shown = capsys.readouterr()
-        assert "file.bin" in shown.err
-        assert "100%" in shown.err
-        assert shown.out == ""
 
-    @pytest.mark.parametrize("total", [1_000, None])
-    def test_plain(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: int | None
-    ) -> None:
-        for name in ("tqdm", "rich.progress"):
-            monkeypatch.setitem(sys.modules, name, None)
-        with progress("file.bin", total=total) as advance:
-            for _ in range(100):
-                advance(10)
-        shown = capsys.readouterr()
-        first, *steps = shown.err.splitlines()
-        assert first.startswith("file.bin: downloading (")
-        assert steps == ([f"file.bin: {10 * k} %" for k in range(1, 11)] if total else [])
-        assert shown.out == ""
+@pytest.mark.parametrize("total", [1_000, None])
+def test_plain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
+    for name in ("tqdm", "rich.progress"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with progress("file.bin", total=total) as advance:
+        for _ in range(100):
+            advance(10)
+    shown = capsys.readouterr()
+    first, *steps = shown.err.splitlines()
+    assert first.startswith("file.bin: downloading (")
+    assert steps == ([f"file.bin: {10 * k} %" for k in range(1, 11)] if total else [])
+    assert shown.out == ""

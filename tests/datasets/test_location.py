@@ -1,17 +1,24 @@
-"""The folders that are looked in, the cache's place, and the table of sources."""
+"""The folders that are searched, files that are downloaded, and the place of the cache."""
 
 from __future__ import annotations
 
-import re
+import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from postshift.datasets._location import cache_folder, find_file
-from postshift.datasets._sources import ADIENCE, SOURCES
+from postshift.datasets._location import cache_folder, find_file, obtain
+from postshift.datasets._public_files import ADIENCE, ADULT_TRAIN
+from postshift.exceptions import DataNotFoundError
 
-DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
+if TYPE_CHECKING:
+    from tests.datasets.conftest import Source
+
+CONTENT = bytes(range(256)) * 1_000
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
 def put(root: Path, name: str = "file") -> Path:
@@ -84,15 +91,45 @@ def test_place_of_the_cache(
     assert cache_folder() == Path(place).expanduser()
 
 
-class TestSources:
-    def test_what_is_downloaded_has_a_checksum(self) -> None:
-        for source in SOURCES:
-            if source is not ADIENCE:
-                assert source.url.startswith("https://")
-                assert re.fullmatch(r"[0-9a-f]{64}", source.sha256)
+@pytest.mark.usefixtures("nowhere")
+class TestObtain:
+    def test_downloaded_once(self, source: Source, tmp_path: Path) -> None:
+        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
+        first, second = (obtain(known, data_dir=None, download=True) for _ in range(2))
+        assert first == second == tmp_path / "cache" / "data" / "adult" / "adult.data"
+        assert first.read_bytes() == CONTENT
+        assert source.asked == ["/adult.data"]
+        assert find_file("adult", "adult.data") == first
 
-    def test_the_page_on_data_sets_has_every_source(self) -> None:
-        page = DOCS.read_text()
-        for source in SOURCES:
-            for fact in (source.page, source.url, source.sha256, source.licence, f"{source.folder}/"):
-                assert fact in page, fact
+    def test_a_folder_comes_before_the_source(self, source: Source, tmp_path: Path) -> None:
+        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
+        given = tmp_path / "given" / "adult" / "adult.data"
+        given.parent.mkdir(parents=True)
+        given.touch()
+        assert obtain(known, data_dir=tmp_path / "given", download=True) == given
+        assert source.asked == []
+
+    def test_no_download_unless_allowed(self, source: Source) -> None:
+        known = replace(ADULT_TRAIN, url=source.give("adult.data", CONTENT), sha256=DIGEST)
+        with pytest.raises(DataNotFoundError) as caught:
+            obtain(known, data_dir=None, download=False)
+        assert source.asked == []
+        assert f"(3) allow the download of {known.url} with download=True" in str(caught.value)
+
+    def test_a_failure_has_three_remedies(self, source: Source, tmp_path: Path) -> None:
+        known = replace(ADULT_TRAIN, url=source.give("adult.data", b"other"), sha256=DIGEST)
+        with pytest.raises(DataNotFoundError) as caught:
+            obtain(known, data_dir=tmp_path / "given", download=True)
+        message = str(caught.value)
+        place = tmp_path / "cache" / "data" / "adult" / "adult.data"
+        assert "(1) pass data_dir, the folder that has adult/adult.data" in message
+        assert "(2) set the environment variable POSTSHIFT_DATA" in message
+        assert (
+            f"(3) save {known.url} as {place} yourself, as the download failed: the 5 bytes received have sha256"
+            in message
+        )
+        assert message.index(str(tmp_path / "given")) < message.index(str(place))
+
+    def test_given_out_on_request_only(self) -> None:
+        with pytest.raises(DataNotFoundError, match=f"ask the authors for it at {ADIENCE.page}"):
+            obtain(ADIENCE, "faces.npz", data_dir=None, download=True)

@@ -135,7 +135,7 @@ def test_tree_that_was_tampered_with_is_refused_when_used(tmp_path, part, values
     object.__setattr__(basis.splits_, part, changed)  # as in a file made by hand
     dump(basis, tmp_path / "basis.skops")
     again = load(tmp_path / "basis.skops")
-    with pytest.raises(BasisError, match="the splits are no tree over 3 columns"):
+    with pytest.raises(BasisError, match="the splits are not a tree over 3 columns"):
         again.transform(X)
 
 

@@ -1,9 +1,10 @@
-"""What the paper compares with, and the simple rivals it should have: one file a method, one call for all.
+"""The methods that the paper compares with, and other simple rivals: one module per method.
 
-Each is a scikit-learn classifier with ``fit(X, y, X_val, y_val)``, as :class:`~postshift.PostShiftClassifier` is. The
-simple rules of the menu (inverse prior, smoothed plug-in, stacking with each) are asked for by name:
-``PostShiftClassifier(model, method="inverse prior")``. Networks need torch, the extra ``deep``, which nothing else
-imports.
+Each is a scikit-learn classifier with ``fit(X, y, X_val, y_val)``, like :class:`~postshift.PostShiftClassifier`. A
+fitted one has ``classes_`` (those of both sides), ``n_features_in_`` and ``feature_names_in_``, as in scikit-learn. The
+simple rules of the menu (inverse prior, smoothed plug-in, stacking with each) are selected by name:
+``PostShiftClassifier(model, method="inverse prior")``. Networks need torch (the extra ``deep``); the other methods do
+not import it.
 """
 
 from postshift.baselines.adaptive_surrogates import AdaptiveSurrogates

@@ -1,4 +1,4 @@
-"""A training that can be taken up again: one file, written after every epoch, that knows which fit it belongs to."""
+"""Checkpoints of a training: one file, written after every epoch, with the identity of its fit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,9 @@ KIND = "network checkpoint"
 
 
 class Checkpoint:
-    """The file of one training in a folder.
+    """The file of one training in a folder, which is created if needed.
 
-    Parameters
-    ----------
-    folder : path
-        Made where it is not there.
-    name : str
-        The name of the training, of which a folder may hold several.
-    identity : mapping
-        What the fit is, in words and numbers: a file with another identity is refused.
+    ``identity`` describes the fit in texts and numbers; loading a file with another identity is an error.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, name: str, identity: Mapping[str, Any]) -> None:
@@ -38,12 +31,12 @@ class Checkpoint:
             raise SettingError(f"checkpoint must be a folder. Got the file {os.fspath(folder)!r} instead") from error
 
     def save(self, losses: Sequence[float], arrays: Mapping[str, Any]) -> None:
-        """Put the state after so many epochs as there are losses in the place of the last one."""
+        """Replace the file by the state after ``len(losses)`` epochs."""
         header = {"identity": self._identity, "losses": list(losses)}
         write_archive(self._path, kind=KIND, header=header, arrays=arrays)
 
     def load(self) -> tuple[list[float], dict[str, Any]] | None:
-        """Return the losses of the epochs and the arrays of the state; None where nothing was saved."""
+        """Return the losses of the epochs and the arrays of the state, or None if there is no file."""
         if not self._path.exists():
             return None
         header, arrays = read_archive(self._path, kind=KIND)
@@ -51,25 +44,25 @@ class Checkpoint:
             different, losses = self._differences(header["identity"]), [float(loss) for loss in header["losses"]]
         if different:
             raise ArchiveError(
-                f"{self._path} belongs to another fit, of other {', '.join(different)}: give another folder, or delete "
-                "the file to begin anew"
+                f"{self._path} belongs to another fit; these differ: {', '.join(different)}. Give another folder, or "
+                "delete the file to start again"
             )
         return losses, arrays
 
     def _differences(self, found: Mapping[str, Any]) -> list[str]:
-        """Name what differs, with both values where they are short."""
+        """Return the names of what differs, with both values if they are short."""
         missing = object()
         return [
             name
             if isinstance(value, str) and len(value) > 20
-            else f"{name} ({found.get(name)!r} there, {value!r} here)"
+            else f"{name} ({found.get(name)!r} in the file, {value!r} here)"
             for name, value in self._identity.items()
             if found.get(name, missing) != value
         ]
 
 
 def digest(*arrays: Any) -> str:
-    """Return a digest of arrays, by which data are known again; None counts as an array of its own."""
+    """Return a digest of arrays, some of which may be None."""
     total = hashlib.blake2b(digest_size=16)
     for given in arrays:
         if given is None:

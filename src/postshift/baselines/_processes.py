@@ -1,7 +1,6 @@
 """Processes that train one network together: each sends its gradient to the first, which sends back the sum.
 
-Pipes carry the gradients. They need no port and no name of a host, and a process that ends is noticed at once, on both
-sides.
+Gradients are sent through pipes. They need no port and no host name, and both sides notice at once when a process ends.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from postshift.exceptions import SettingError
 Vector = npt.NDArray[np.float32]
 Work = Callable[["Follower", Any], None]
 
-GONE = (EOFError, ConnectionError)  # what a pipe says when the other side has ended
-SECONDS = 10.0  # that a process is given to end
+GONE = (EOFError, ConnectionError)  # raised by a pipe when the other side has ended
+SECONDS = 10.0  # timeout for a process to end
 
 
 class Member:
-    """One of the processes that train together; alone, it has nobody to ask."""
+    """One of the processes that train together; by default the only one."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -40,7 +39,7 @@ class Member:
 
 
 class Follower(Member):
-    """A process that was started by the leader."""
+    """A process started by the leader."""
 
     def __init__(self, connection: Connection, rank: int, size: int) -> None:
         super().__init__(rank, size)
@@ -53,16 +52,9 @@ class Follower(Member):
 
 
 class Leader(Member):
-    """The process that called: it starts the others, adds what they send, and ends them.
+    """The calling process: it starts the others, sums their vectors, and ends them.
 
-    Parameters
-    ----------
-    size : int
-        The number of processes, this one included.
-    work : callable
-        ``work(follower, job)``, run in each of the other processes.
-    job : object
-        Sent to them once.
+    ``size`` processes, including this one, train together. The others run ``work(follower, job)``.
     """
 
     def __init__(self, size: int, work: Work, job: Any) -> None:
@@ -81,11 +73,11 @@ class Leader(Member):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the other processes: what they have is here too."""
+        """End the other processes."""
         self._end()
 
     def summed(self, vector: Vector) -> Vector:
-        """Add the vectors of the others, in the order of their ranks, and send the sum to all."""
+        """Add the vectors of the others in the order of their ranks, and send the sum to all."""
         total = vector.copy()
         for process, connection in self._started:
             try:
@@ -113,8 +105,8 @@ class Leader(Member):
         except (PicklingError, AttributeError, TypeError) as error:
             mine.close()
             raise SettingError(
-                f"what is trained cannot be sent to another process ({error}): with n_processes > 1 the network must "
-                "be a name or a function of a module that can be imported, no lambda and no local function"
+                f"the training cannot be sent to another process ({error}): with n_processes > 1 the network must "
+                "be a name or a function of a module that can be imported, not a lambda or a local function"
             ) from error
         finally:
             its.close()
@@ -139,7 +131,7 @@ def _received(connection: Connection) -> Vector:
 
 
 def _died(process: Any) -> ChildProcessError:
-    """Return the error that a process has ended before its time."""
+    """Return the error for a process that has ended early."""
     if process.pid is not None:
         process.join(SECONDS)
     return ChildProcessError(

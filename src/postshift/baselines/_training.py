@@ -1,7 +1,7 @@
-"""The training of a network: batches, the loss, one cycle of the learning rate, epochs that can be taken up again.
+"""The training of a network: batches, the loss, one cycle of the learning rate, epochs that can be resumed.
 
-Everything random in an epoch comes from the seed and the number of the epoch. So an interrupted training goes on
-as if it had not been, and processes that train together draw the same batches without a word.
+Everything random in an epoch comes from the seed and the number of the epoch. An interrupted training resumes bit for
+bit, and processes that train together draw the same batches without communication.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from postshift.exceptions import ShapeError
 Weights = dict[str, npt.NDArray[Any]]
 
 MOMENTUM = 0.9
-WARM_UP = 0.15  # of the steps, until the learning rate is at its peak
-PADDING = 4  # pixels by which an image may be moved
-BLOCK = 512  # rows a network looks at together when it predicts
+WARM_UP = 0.15  # share of the steps until the peak of the learning rate
+PADDING = 4  # largest shift of an image in pixels
+BLOCK = 512  # rows in a batch of predictions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is trained and how; ``cyclic`` says whether the learning rate rises and falls or stays."""
+    """The network and how it is trained; the learning rate is constant unless ``cyclic``."""
 
     network: Any
     n_classes: int
@@ -48,7 +48,7 @@ class Recipe:
     n_processes: int = 1
 
     def rate(self, step: int, n_steps: int) -> float:
-        """Return the learning rate of a step: a straight line up to the peak, then half a cosine down to 0."""
+        """Return the learning rate of a step: linear up to the peak, then half a cosine down to 0."""
         if not self.cyclic:
             return self.learning_rate
         time = (step + 1) / (n_steps + 1)
@@ -59,45 +59,24 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TensorRows:
-    """Rows (float32), labels as positions among the classes, and weights of mean 1 or none."""
+    """Rows (float32), labels as positions among the classes, and weights of mean 1 or None; in a batch, as tensors."""
 
     X: Any
-    y: IntArray
-    weights: FloatArray | None = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Batch:
-    """Tensors of some rows: this process's ``share`` of a step."""
-
-    x: Any
     y: Any
-    weights: Any
-    share: float
-    rng: np.random.Generator
+    weights: Any = None
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
-    """What a batch will be made of: rows of the sample, and how images are moved and mirrored."""
-
-    rows: IntArray
-    moves: tuple[Any, ...]
-    share: float
-    rng: np.random.Generator
-
-    def of(self, sample: TensorRows) -> Batch:
-        """Return the tensors of these rows."""
+    def batch(self, rows: IntArray, *moves: Any) -> TensorRows:
+        """Return the tensors of some rows, images moved and mirrored as `augmented` does."""
         torch = torch_module()
-        x = torch.tensor(sample.X[self.rows])
-        weights = None if sample.weights is None else torch.tensor(sample.weights[self.rows], dtype=x.dtype)
-        x = laid_out(augmented(x, *self.moves) if self.moves else x)
-        return Batch(x=x, y=torch.tensor(sample.y[self.rows]), weights=weights, share=self.share, rng=self.rng)
+        x = torch.tensor(self.X[rows])
+        weights = None if self.weights is None else torch.tensor(self.weights[rows], dtype=x.dtype)
+        x = laid_out(augmented(x, *moves) if moves else x)
+        return TensorRows(X=x, y=torch.tensor(self.y[rows]), weights=weights)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """What is told of an epoch: its number, from 1, of how many, and the mean loss of its steps."""
+    """Progress of a training: the number of the epoch, from 1, the number of epochs, and the mean loss of its steps."""
 
     number: int
     n_epochs: int
@@ -105,19 +84,19 @@ class Epoch:
 
 
 class Objective(Protocol):
-    """What is minimised."""
+    """A loss to minimise."""
 
     @property
     def identity(self) -> str:
-        """What tells it from others of its kind."""
+        """Distinguishes it from other losses of the same class."""
 
-    def __call__(self, network: Any, batch: Batch) -> Any:
+    def __call__(self, network: Any, batch: TensorRows, rng: np.random.Generator) -> Any:
         """Return the mean loss of a batch, a tensor."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrossEntropy:
-    """The mean loss of labels, which passed through a transition matrix where one is given (forward correction)."""
+    """The mean cross-entropy of labels, after a transition matrix if one is given (forward correction)."""
 
     log_transition: FloatArray | None = None
 
@@ -126,16 +105,16 @@ class CrossEntropy:
         """A digest of the transition."""
         return digest(self.log_transition)
 
-    def __call__(self, network: Any, batch: Batch) -> Any:
+    def __call__(self, network: Any, batch: TensorRows, rng: np.random.Generator) -> Any:  # noqa: ARG002
         """Return the mean loss of a batch."""
-        losses = row_losses(network(batch.x), batch.y, self.log_transition)
+        losses = row_losses(network(batch.X), batch.y, self.log_transition)
         return losses.mean() if batch.weights is None else (batch.weights * losses).mean()
 
 
 def row_losses(logits: Any, y: Any, log_transition: FloatArray | None = None) -> Any:
-    """Return ``-log (T' softmax(logits))_y`` of every row; T is the identity where none is given.
+    """Return ``-log (T' softmax(logits))_y`` of every row; T is the identity by default.
 
-    In logarithms, so that no probability is lost to rounding, and T = I gives what no T gives, to the last bit.
+    Logarithms lose no small probability to rounding, and T = I gives the same bits as no T.
     """
     torch = torch_module()
     if log_transition is None:
@@ -145,16 +124,10 @@ def row_losses(logits: Any, y: Any, log_transition: FloatArray | None = None) ->
 
 
 def augmented(x: Any, offsets: IntArray, flips: npt.NDArray[np.bool_]) -> Any:
-    """Return images moved by up to ``PADDING`` pixels, with zeros where nothing was, some of them mirrored.
+    """Return images (n, channels, height, width), moved by up to ``PADDING`` pixels, those of ``flips`` mirrored.
 
-    Parameters
-    ----------
-    x : tensor of shape (n, channels, height, width)
-        Images.
-    offsets : array of shape (n, 2)
-        Row and column of each padded image where the new one begins; ``PADDING`` leaves it in its place.
-    flips : array of shape (n,)
-        Whether to mirror it.
+    Images are padded with zeros. ``offsets`` (n, 2) are the row and the column of the padded image where the new one
+    begins; ``PADDING`` means no shift.
     """
     torch = torch_module()
     n_rows, _, height, width = x.shape
@@ -167,7 +140,7 @@ def augmented(x: Any, offsets: IntArray, flips: npt.NDArray[np.bool_]) -> Any:
 
 
 class Training:
-    """A network on its way: its weights, the momentum of its descent, and the losses of the epochs done."""
+    """A network in training: its weights, the momentum of its descent, and the losses of the finished epochs."""
 
     def __init__(self, recipe: Recipe, *, start: Mapping[str, Any] | None = None) -> None:
         self.recipe = recipe
@@ -180,17 +153,17 @@ class Training:
 
     @property
     def weights(self) -> Weights:
-        """A copy of the weights, by their names."""
+        """A copy of the weights by name."""
         return {name: np.array(tensor.numpy()) for name, tensor in self.network.state_dict().items()}
 
     @property
     def state(self) -> Weights:
-        """All that the next epoch depends on."""
+        """Everything that the next epoch depends on."""
         found = {f"weights/{name}": array for name, array in self.weights.items()}
         return found | {f"momentum/{k}": np.array(each.numpy()) for k, each in enumerate(self._momentum)}
 
     def restore(self, losses: list[float], state: Mapping[str, Any]) -> None:
-        """Go back to the state after so many epochs as there are losses."""
+        """Restore the state after ``len(losses)`` epochs."""
         torch = torch_module()
         self.losses = list(losses)
         load_weights(self.network, _under("weights/", state))
@@ -199,19 +172,24 @@ class Training:
 
     def run_epoch(self, sample: TensorRows, objective: Objective, member: Member) -> None:
         """Train for an epoch, as one of several processes that share each batch."""
-        parts = self._parts(len(sample.y), member)
-        n_done = len(parts) * len(self.losses)
+        n_steps = math.ceil(len(sample.y) / self.recipe.batch_size)
+        n_done = n_steps * len(self.losses)
         self.network.train()
         total = 0.0
-        for step, part in enumerate(parts, start=n_done):
+        for step, (batch, share, rng) in enumerate(self._batches(sample, n_steps, member), start=n_done):
             self.network.zero_grad()
-            total += self._gradient(part.of(sample), objective, member)
-            self._descend(self.recipe.rate(step, len(parts) * self.recipe.epochs))
-        self.losses.append(total / len(parts))
+            loss = 0.0
+            if share > 0:
+                part = objective(self.network, batch, rng) * share
+                part.backward()
+                loss = part.item()
+            total += loss if member.size == 1 else _sum_gradients(self._trained, loss, member)
+            self._descend(self.recipe.rate(step, n_steps * self.recipe.epochs))
+        self.losses.append(total / n_steps)
         self._check_finite()
 
     def _descend(self, rate: float) -> None:
-        """Make a step of Nesterov's method; written out, as torch's optimisers take seconds to import."""
+        """Make a step of Nesterov's method; torch's optimisers take seconds to import."""
         with torch_module().no_grad():
             for parameter, momentum in zip(self._trained, self._momentum, strict=True):
                 if parameter.grad is not None:
@@ -219,32 +197,21 @@ class Training:
                     momentum.mul_(MOMENTUM).add_(slope)
                     parameter.sub_(slope.add_(momentum, alpha=MOMENTUM), alpha=rate)
 
-    def _gradient(self, batch: Batch, objective: Objective, member: Member) -> float:
-        """Set the gradient of a step, over all processes, and return its loss."""
-        loss = 0.0
-        if batch.share > 0:
-            part = objective(self.network, batch) * batch.share
-            part.backward()
-            loss = part.item()
-        return loss if member.size == 1 else _sum_gradients(self._trained, loss, member)
-
-    def _parts(self, n_rows: int, member: Member) -> list[Part]:
-        """Return a process's parts of the batches of an epoch, which are of nearly equal size."""
+    def _batches(
+        self, sample: TensorRows, n_steps: int, member: Member
+    ) -> Iterator[tuple[TensorRows, float, np.random.Generator]]:
+        """Yield, for every step of an epoch, a process's part of the batch, its share of the batch, and a generator."""
         seed, epoch = self.recipe.seed, len(self.losses)
         rng = np.random.default_rng([seed, epoch])
         torch_module().manual_seed(int(rng.integers(2**62)) + member.rank)
-        batches = np.array_split(rng.permutation(n_rows), math.ceil(n_rows / self.recipe.batch_size))
-        parts = []
-        for step, rows in enumerate(batches):
+        for step, rows in enumerate(np.array_split(rng.permutation(len(sample.y)), n_steps)):
             own = member.part(rows)
             moves = _drawn_moves(len(rows), rng) if self.recipe.augment else ()
-            key = [seed, epoch, step, member.rank]
-            mine = tuple(member.part(each) for each in moves)
-            parts.append(Part(rows=own, moves=mine, share=len(own) / len(rows), rng=np.random.default_rng(key)))
-        return parts
+            batch = sample.batch(own, *(member.part(each) for each in moves))
+            yield batch, len(own) / len(rows), np.random.default_rng([seed, epoch, step, member.rank])
 
     def _check_finite(self) -> None:
-        """Refuse to go on with numbers that are none."""
+        """Raise if a weight or the loss is not finite."""
         finite = all(bool(each.isfinite().all()) for each in self.network.parameters())
         if not (finite and math.isfinite(self.losses[-1])):
             raise FloatingPointError(
@@ -261,7 +228,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     progress: Callable[[Epoch], object] | None = None,
 ) -> None:
-    """Train for the epochs that are left, on as many processes as the recipe says."""
+    """Train for the remaining epochs, with the number of processes of the recipe."""
     recipe = training.recipe
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
@@ -278,40 +245,29 @@ def train(
 
 
 def _team(training: Training, sample: TensorRows, objective: Objective) -> AbstractContextManager[Member]:
-    """Return this process as one of several, the others started; or alone."""
+    """Return this process, alone or as the leader of others."""
     recipe = training.recipe
     if recipe.n_processes == 1:
         return nullcontext(Member())
-    job = _Job(recipe=recipe, losses=list(training.losses), state=training.state, sample=sample, objective=objective)
-    return Leader(recipe.n_processes, _follow, job)
+    return Leader(recipe.n_processes, _follow, (recipe, list(training.losses), training.state, sample, objective))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Job:
-    """What the other processes are sent."""
-
-    recipe: Recipe
-    losses: list[float]
-    state: Weights
-    sample: TensorRows
-    objective: Objective
-
-
-def _follow(follower: Follower, job: _Job) -> None:
-    """Train beside the leader; ends without a word when the leader is gone."""
-    with torch_settings(job.recipe.n_threads):
-        training = Training(job.recipe)
-        training.restore(job.losses, job.state)
+def _follow(follower: Follower, job: tuple[Recipe, list[float], Weights, TensorRows, Objective]) -> None:
+    """Train together with the leader; end silently if the leader has ended."""
+    recipe, losses, state, sample, objective = job
+    with torch_settings(recipe.n_threads):
+        training = Training(recipe)
+        training.restore(losses, state)
         try:
-            while len(training.losses) < job.recipe.epochs:
-                training.run_epoch(job.sample, job.objective, follower)
-        except (*GONE, KeyboardInterrupt, FloatingPointError):  # the leader says it
+            while len(training.losses) < recipe.epochs:
+                training.run_epoch(sample, objective, follower)
+        except (*GONE, KeyboardInterrupt, FloatingPointError):  # the leader reports it
             return
 
 
 @contextmanager
 def torch_settings(n_threads: int) -> Iterator[None]:
-    """Let torch use so many threads, and leave its threads and its random numbers as they were."""
+    """Set the number of torch's threads; at the end, restore it and the state of the random numbers."""
     torch = torch_module()
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
@@ -330,7 +286,7 @@ def new_network(
     weights: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Any:
-    """Return a network with given weights, or those that a seed draws."""
+    """Return a network with given weights, or with random weights from a seed."""
     torch = torch_module()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -343,15 +299,15 @@ def new_network(
 
 
 def load_weights(network: Any, weights: Mapping[str, Any]) -> None:
-    """Put weights into a network; those of another network are an error."""
+    """Set the weights of a network; raise if they do not fit."""
     torch = torch_module()
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     given = {name: np.shape(array) for name, array in weights.items()}
     if expected != given:
         names = sorted(name for name in expected.keys() | given.keys() if expected.get(name) != given.get(name))
         raise ShapeError(
-            f"the weights are those of another network, with {len(names)} arrays that do not fit, e.g. {names[0]!r} of "
-            f"shape {given.get(names[0], 'none')} where this one has {expected.get(names[0], 'none')}"
+            f"the weights belong to another network: {len(names)} arrays do not fit, e.g. {names[0]!r} of shape "
+            f"{given.get(names[0], 'none')}, which must be {expected.get(names[0], 'none')}"
         )
     network.load_state_dict({name: torch.tensor(np.asarray(array)) for name, array in weights.items()})
 
@@ -375,12 +331,12 @@ def outputs(network: Any, X: Any, *, layer: Any = None) -> FloatArray:
 
 
 def _drawn_moves(n_rows: int, rng: np.random.Generator) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return where to move images and which to mirror."""
+    """Return random offsets of images and which images to mirror."""
     return rng.integers(2 * PADDING + 1, size=(n_rows, 2)), rng.random(n_rows) < 0.5
 
 
 def laid_out(x: Any) -> Any:
-    """Return images in the layout in which convolutions are fastest; other rows as they are."""
+    """Return images in the fastest memory layout for convolutions; other rows unchanged."""
     return x.contiguous(memory_format=torch_module().channels_last) if x.ndim == 4 else x
 
 
@@ -396,5 +352,5 @@ def _sum_gradients(parameters: list[Any], loss: float, member: Member) -> float:
 
 
 def _under(prefix: str, state: Mapping[str, Any]) -> Weights:
-    """Return the arrays whose names begin with a prefix, without it."""
+    """Return the arrays whose names begin with a prefix, named without it."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

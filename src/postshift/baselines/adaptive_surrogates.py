@@ -1,19 +1,19 @@
-"""Adaptive surrogates: a linear model steered through its surrogate losses towards a better metric (Jiang et al. 2020).
+"""Adaptive surrogates: a linear model whose surrogate losses are moved towards a better score (Jiang et al. 2020).
 
 ======  ===========================================================  ===========
 symbol  meaning                                                      shape
 ======  ===========================================================  ===========
 theta   coefficients of a linear model, the intercept last           (p + 1, c)
-c       columns: 1 for two classes, else one a class
+c       columns: 1 for two classes, else one per class
 K       surrogates: one for each class and basis function with rows
-shares  what each row counts for in each surrogate, columns sum to 1  (n, K)
+shares  weight of each row in each surrogate; columns sum to 1        (n, K)
 ======  ===========================================================  ===========
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import check_array, check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides, CountedMetric
+from postshift.baselines._baseline import Baseline, BothSides, CountedMetric
 from postshift.estimators.rows_of import FeatureRows as BasisRows
 from postshift.estimators.rows_of import fitted_bases
 from postshift.exceptions import SettingError
 
 SHARPNESS = 1.5  # of the sigmoid loss, as in the authors' program
 START = 0.1  # of Adagrad's sums of squares, as in the authors' program
-SPARSE = 0.3  # rows with fewer entries than this share are multiplied faster as sparse ones
+SPARSE = 0.3  # below this share of nonzero entries, sparse rows are multiplied faster
 LOSSES = ("sigmoid", "cross_entropy")
 
 
@@ -39,62 +39,51 @@ LOSSES = ("sigmoid", "cross_entropy")
 class Surrogates:
     """The average losses of a linear model on the training rows of each class within each basis function.
 
-    Attributes
-    ----------
-    X : array or sparse array of shape (n, p)
-        Rows.
-    labels : array of shape (n,)
-        Their classes, as positions.
-    shares : array of shape (n, K)
-        What each row counts for in each surrogate; columns sum to 1.
-    n_classes : int
-        Number of classes m.
-    loss : {"sigmoid", "cross_entropy"}
-        ``1 - p_y`` with p the softmax of 1.5 times the scores, or ``-log p_y`` with p the softmax of the scores.
+    The sigmoid loss is ``1 - p_y``, where p is the softmax of 1.5 times the scores; the cross-entropy is ``-log p_y``,
+    where p is the softmax of the scores. ``rows`` hold numbers, dense or sparse.
     """
 
-    X: Any
-    labels: IntArray
+    rows: BothSides
     shares: FloatArray
-    n_classes: int
     loss: str
 
     @property
     def start(self) -> FloatArray:
-        """The model that knows nothing."""
-        return np.zeros((self.X.shape[1] + 1, 1 if self.n_classes == 2 else self.n_classes))
+        """The parameters of the first model, all 0."""
+        n_classes = self.rows.n_classes
+        return np.zeros((self.rows.X.shape[1] + 1, 1 if n_classes == 2 else n_classes))
 
     def profile(self, theta: FloatArray) -> FloatArray:
         """Return the K surrogates of a model."""
-        return self._profile(self._log_shares(scores_of(self.X, theta)))
+        return self._profile(self._log_shares(scores_of(self.rows.X, theta)))
 
     def profiles(self, thetas: FloatArray) -> FloatArray:
-        """Return the surrogates (q, K) of models (q, p + 1, c), all scores from one product."""
+        """Return the surrogates (q, K) of models (q, p + 1, c); one product gives all scores."""
         n_models, n_parameters, n_columns = thetas.shape
         flat = thetas.transpose(1, 0, 2).reshape(n_parameters, n_models * n_columns)
-        scores = (self.X @ flat[:-1] + flat[-1]).T.reshape(n_models, n_columns, -1)
+        scores = (self.rows.X @ flat[:-1] + flat[-1]).T.reshape(n_models, n_columns, -1)
         return np.array([self._profile(self._log_shares(_all_classes(each))) for each in scores])
 
     def excess(self, theta: FloatArray, target: FloatArray) -> tuple[float, FloatArray]:
-        """Return ``sum_k max(0, profile_k - target_k)^2`` and its gradient by theta."""
-        logs = self._log_shares(scores_of(self.X, theta))
+        """Return ``sum_k max(0, profile_k - target_k)^2`` and its gradient in theta."""
+        logs = self._log_shares(scores_of(self.rows.X, theta))
         above = np.maximum(self._profile(logs) - target, 0)
         pull = self._slopes(logs)[-theta.shape[1] :] * (self.shares @ (2 * above))
-        return float(above @ above), np.vstack([self.X.T @ pull.T, pull.sum(axis=1)])
+        return float(above @ above), np.vstack([self.rows.X.T @ pull.T, pull.sum(axis=1)])
 
     def _log_shares(self, scores: FloatArray) -> FloatArray:
         """Return the logarithms of the softmax of scores (m, n)."""
         return np.asarray(log_softmax(SHARPNESS * scores if self.loss == "sigmoid" else scores, axis=0))
 
     def _profile(self, logs: FloatArray) -> FloatArray:
-        """Return the surrogates, given the logarithms of the softmax."""
-        own = logs[self.labels, np.arange(len(self.labels))]
+        """Return the surrogates from the logarithms of the softmax."""
+        own = logs[self.rows.y, np.arange(len(self.rows.y))]
         return np.asarray((-np.expm1(own) if self.loss == "sigmoid" else -own) @ self.shares)
 
     def _slopes(self, logs: FloatArray) -> FloatArray:
-        """Return the derivative (m, n) of each row's loss by its scores."""
-        slopes, own = np.exp(logs), (self.labels, np.arange(len(self.labels)))
-        factor = SHARPNESS * slopes[own] if self.loss == "sigmoid" else np.ones(len(self.labels))
+        """Return the derivatives (m, n) of the losses in the scores."""
+        slopes, own = np.exp(logs), (self.rows.y, np.arange(len(self.rows.y)))
+        factor = SHARPNESS * slopes[own] if self.loss == "sigmoid" else np.ones(len(self.rows.y))
         slopes[own] -= 1
         return np.asarray(factor * slopes)
 
@@ -102,43 +91,43 @@ class Surrogates:
 class AdaptiveSurrogates(Baseline):
     """A linear model whose surrogate losses are moved in the direction in which the metric improves.
 
-    The metric is taken for an unknown function of K surrogates: the average losses on the training rows of each class,
-    among all rows and among those of each basis function. Each outer step perturbs the model's parameters at random,
-    asks for the metric of each perturbed model's labels on the validation rows, and regresses the metric on the
-    surrogates: the coefficients are the metric's gradient. The surrogates' target is a step along it. Inner steps,
-    Adagrad's, move the model until its surrogates are not above their target (the least squares of what is above). The
-    model with the best metric on the validation rows is kept.
+    The metric is treated as an unknown function of K surrogates: the average losses on the training rows of each class,
+    over all rows and within each basis function. Each outer step perturbs the parameters of the model at random, scores
+    the labels of each perturbed model on the validation rows, and regresses the scores on the surrogates. The
+    coefficients are the gradient of the metric, and a step along it is the target of the surrogates. Inner steps of
+    Adagrad reduce the squared excess of the surrogates over their target. The model with the best score on the
+    validation rows is kept.
 
-    The sigmoid loss, the start at 0, the perturbations and Adagrad are those of the authors' program; it takes more
-    steps (250 and 100), and leaves the intercept out of the perturbations. The paper chooses both learning rates from
-    0.1 and 1, and the basis functions, by cross-validation.
+    The sigmoid loss, the start at 0, the perturbations and Adagrad are those of the authors' program, which makes more
+    steps (250 and 100) and does not perturb the intercept. The paper chooses both learning rates from 0.1 and 1, and
+    the basis functions, by cross-validation.
 
     Parameters
     ----------
     metric : str, metric, scorer or callable, default="g_mean"
-        What to maximise: all that :class:`~postshift.PostShiftClassifier` takes.
+        The metric to maximise, as for :class:`~postshift.PostShiftClassifier`.
     basis : str, transformer, list or dict of them, default="constant"
-        Which rows have surrogates of their own, beside all rows (:mod:`postshift.basis`).
+        Basis functions with separate surrogates, in addition to all rows (:mod:`postshift.basis`).
     transformer : transformer, optional
-        What the rows go through before the linear model, fitted to the training rows. Columns should be of one scale:
-        all are perturbed alike.
+        Transforms the rows for the linear model; fitted to the training rows. Columns should have the same scale,
+        because all are perturbed alike.
     loss : {"sigmoid", "cross_entropy"}, default="sigmoid"
-        The surrogate of an error.
+        The loss.
     n_outer, n_inner : int, default=30
-        Outer steps, and inner steps in each of them.
+        Number of outer steps, and of inner steps in each of them.
     outer_learning_rate, inner_learning_rate : float, default=1.0
-        How far the target moves along the gradient, and Adagrad's step.
+        Step of the target along the gradient, and step of Adagrad.
     n_perturbations : int, default=100
-        Perturbed models in an outer step.
+        Number of perturbed models in an outer step.
     perturbation_scale : float, default=1.0
-        Standard deviation of what is added to each parameter.
+        Standard deviation of the perturbations.
     random_state : int, RandomState or None, default=0
         Seed of the perturbations.
 
     Attributes
     ----------
     coef_ : array of shape (c, p)
-        Coefficients; one row for two classes, else one a class.
+        Coefficients; one row for two classes, else one per class.
     intercept_ : array of shape (c,)
         Intercepts.
     transformer_ : transformer or None
@@ -146,13 +135,11 @@ class AdaptiveSurrogates(Baseline):
     bases_ : dict
         The fitted bases by name.
     history_ : array of shape (n_outer + 1,)
-        The metric of the model before each outer step and after the last; greater is better.
+        Score of the model before each outer step and after the last; greater is better.
     score_ : float
-        The metric of the model that was kept, on the validation rows.
+        Score of the selected model on the validation rows.
     n_queries_ : int
-        Queries put to the metric: ``n_outer (n_perturbations + 1) + 1``.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Number of queries: ``n_outer (n_perturbations + 1) + 1``.
 
     Examples
     --------
@@ -196,17 +183,17 @@ class AdaptiveSurrogates(Baseline):
         """Run the outer steps and keep the best model."""
         self._check_settings()
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows.X, rows.y)
-        surrogates = self._surrogates(rows)
+        numbers = replace(rows, X=self._numbers(rows.X), X_val=self._numbers(rows.X_val))
+        surrogates = Surrogates(rows=numbers, shares=self._shares(rows), loss=self.loss)
         metric = CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
-        X_val = self._numbers(rows.X_val)
-        models, values = self._run(surrogates, lambda theta: metric(np.argmax(scores_of(X_val, theta), axis=0)))
-        best = int(np.argmax(values))
+        models, scores = self._run(surrogates, lambda theta: metric(np.argmax(scores_of(numbers.X_val, theta), axis=0)))
+        best = int(np.argmax(scores))
         self.coef_, self.intercept_ = models[best][:-1].T, models[best][-1]
-        self.history_, self.score_ = np.array(values), values[best]
+        self.history_, self.score_ = np.array(scores), scores[best]
         self.n_queries_ = metric.n_queries
 
     def _check_settings(self) -> None:
-        """Refuse settings that make no run."""
+        """Raise if a setting is out of range."""
         if self.loss not in LOSSES:
             raise SettingError(unknown(self.loss, LOSSES, what="loss"))
         for name in ("n_outer", "n_inner", "n_perturbations"):
@@ -214,8 +201,8 @@ class AdaptiveSurrogates(Baseline):
         for name in ("outer_learning_rate", "inner_learning_rate", "perturbation_scale"):
             check_in_range(getattr(self, name), name=name, low=0, high=np.inf, open_low=True, open_high=True)
 
-    def _surrogates(self, rows: BothSides) -> Surrogates:
-        """Fit the bases and return the surrogates of the training rows."""
+    def _shares(self, rows: BothSides) -> FloatArray:
+        """Fit the bases and return the weight of each training row in each surrogate."""
         train = BasisRows(X=rows.X, y=self.classes_[rows.y], codes=rows.y)
         val = BasisRows(X=rows.X_val, y=self.classes_[rows.y_val], codes=rows.y_val)
         self.bases_, _ = fitted_bases(self.basis, given=train, labelled=train, val=val)
@@ -223,13 +210,10 @@ class AdaptiveSurrogates(Baseline):
             np.ones((len(rows.y), 1)),
             *(np.asarray(basis.transform(rows.X)) for basis in self.bases_.values()),
         ]
-        shares = shares_of(rows.y, np.hstack(functions), n_classes=rows.n_classes)
-        return Surrogates(
-            X=self._numbers(rows.X), labels=rows.y, shares=shares, n_classes=rows.n_classes, loss=self.loss
-        )
+        return shares_of(rows.y, np.hstack(functions), n_classes=rows.n_classes)
 
     def _numbers(self, X: Any) -> Any:
-        """Return the rows as the linear model reads them, sparse ones where most entries are 0."""
+        """Return the rows for the linear model, as sparse rows if most entries are 0."""
         table = X if self.transformer_ is None else self.transformer_.transform(X)
         table = check_array(table, accept_sparse="csr", dtype=np.float64)
         if sparse.issparse(table) or np.count_nonzero(table) < SPARSE * table.size:
@@ -239,7 +223,7 @@ class AdaptiveSurrogates(Baseline):
     def _run(
         self, surrogates: Surrogates, value: Callable[[FloatArray], float]
     ) -> tuple[list[FloatArray], list[float]]:
-        """Return the models of all outer steps, the start first, and their values."""
+        """Return the models of all outer steps, the start first, and their scores."""
         rng, theta = check_random_state(self.random_state), surrogates.start
         squares = np.full(theta.shape, START)
         models, values = [theta], [value(theta)]
@@ -260,10 +244,7 @@ class AdaptiveSurrogates(Baseline):
 
 
 def elicited_gradient(surrogates: Surrogates, value: Callable[[FloatArray], float], models: FloatArray) -> FloatArray:
-    """Return the metric's gradient by the K surrogates, from models (q, p + 1, c) around one place.
-
-    The regression has an intercept, so values and their differences from those of the place give the same.
-    """
+    """Return the gradient of the metric in the K surrogates, from models (q, p + 1, c) around one point."""
     values = np.array([value(theta) for theta in models])
     return np.asarray(LinearRegression().fit(surrogates.profiles(models), values).coef_)
 
@@ -286,7 +267,7 @@ def approached(
 
 
 def shares_of(labels: IntArray, phi: FloatArray, *, n_classes: int) -> FloatArray:
-    """Return what each row counts for in each class within each basis function, those without rows left out."""
+    """Return the weight of each row in each class within each basis function; those without rows are left out."""
     table = (np.eye(n_classes)[labels][:, :, None] * phi[:, None, :]).reshape(len(labels), -1)
     totals = table.sum(axis=0)
     return np.asarray(table[:, totals > 0] / totals[totals > 0])
@@ -298,5 +279,5 @@ def scores_of(X: Any, theta: FloatArray) -> FloatArray:
 
 
 def _all_classes(scores: FloatArray) -> FloatArray:
-    """Return scores with a row for every class: the first of two classes has the score 0."""
+    """Return scores with a row for every class; the first of two classes has the score 0."""
     return np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores

@@ -1,55 +1,47 @@
-"""The model as it is: fitted to the training rows alone, or to the validation rows alone."""
+"""The base model, fitted to the training rows alone or to the validation rows alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from postshift._validation import FloatArray, IntArray
-from postshift.baselines._base import Baseline, BothSides
-from postshift.estimators.model import eta_of, fitted_clone, is_frozen
+from postshift._validation import IntArray
+from postshift.baselines._baseline import BothSides, ModelBaseline
+from postshift.estimators.model import fitted_clone, is_frozen
 from postshift.exceptions import LabelError
 
 
-class _OneSide(Baseline):
-    """A model fitted to one side."""
+class _OneSide(ModelBaseline):
+    """A model fitted to the training rows or to the validation rows."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the model's probabilities (n, m)."""
-        return self._new_scores(X)
-
-    def _scores(self, X: Any) -> FloatArray:
-        """Return the model's probabilities."""
-        return eta_of(self.estimator_, X, self.classes_)
 
     def _fit_to(self, X: Any, y: IntArray, *, name: str) -> None:
         """Fit the model to some rows."""
         if not is_frozen(self.estimator) and y.min() == y.max():
             raise LabelError(
-                f"the {len(y)} {name} rows are all of class {self.classes_[y[0]]!r}: a model needs rows of two classes"
+                f"the {len(y)} {name} rows are all of class {self.classes_[y[0]]!r}: give rows of at least two classes"
             )
         self.estimator_ = fitted_clone(self.estimator, X, self.classes_[y], {})
 
 
 class CrossEntropyOnTrain(_OneSide):
-    """The model fitted to the training rows, whose labels may be wrong; its likeliest class is the label.
+    """The model fitted to the training rows, whose labels may be noisy; it predicts the most probable class.
 
-    Validation rows are not looked at. Where none are given, nothing is held out.
+    Validation rows are ignored. If none are given, no rows are held out.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        The model. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator` and taken as it is.
+        The model. Pass a fitted one in :class:`sklearn.frozen.FrozenEstimator`; it is not fitted again.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted model.
     classes_ : array of shape (m,)
-        The classes of either side. One that the training rows lack has probability 0.
+        The classes of both sides. A class without training rows has probability 0.
 
     Examples
     --------
@@ -62,18 +54,15 @@ class CrossEntropyOnTrain(_OneSide):
     True
     """
 
+    _fits_to_all_rows = True
+
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Fit to the training rows."""
         self._fit_to(rows.X, rows.y, name="training")
 
-    def _held_out(self, X: Any, y: Any) -> BothSides:
-        """Return all rows as training rows: nothing else is done with any."""
-        held_out = super()._held_out(X, y)
-        return self._rows(X, y, held_out.X_val, self.classes_[held_out.y_val])
-
 
 class CrossEntropyOnValidation(_OneSide):
-    """The model fitted to the validation rows alone: few, but with the right labels.
+    """The model fitted to the validation rows alone: few rows with clean labels.
 
     Parameters
     ----------
@@ -85,7 +74,7 @@ class CrossEntropyOnValidation(_OneSide):
     estimator_ : classifier
         The fitted model.
     classes_ : array of shape (m,)
-        The classes of either side. One that the validation rows lack has probability 0.
+        The classes of both sides. A class without validation rows has probability 0.
 
     Examples
     --------

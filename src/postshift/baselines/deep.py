@@ -1,4 +1,4 @@
-"""A network as a scikit-learn classifier: trained on the processor, taken up again after an interruption."""
+"""A network as a scikit-learn classifier, trained on the CPU; an interrupted training can be resumed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from postshift.exceptions import LabelError, SettingError, ShapeError
 
 
 class NetworkClassifier(ClassifierMixin, BaseEstimator):
-    """A torch network that is fitted as scikit-learn's classifiers are.
+    """A torch network as a scikit-learn classifier.
 
-    Stochastic gradients with Nesterov's momentum (0.9) and one cycle of the learning rate: up to ``learning_rate`` in
-    the first 15 % of the steps, then down to 0 along a cosine. What is learnt is kept as NumPy arrays, so a fitted
-    classifier is pickled without torch. Needs ``pip install '.[deep]'`` in a clone of postshift.
+    It is trained by stochastic gradient descent with Nesterov's momentum (0.9) and one cycle of the learning rate: up
+    to ``learning_rate`` in the first 15 % of the steps, then down to 0 along a cosine. The weights are kept as NumPy
+    arrays, so a fitted classifier is pickled without torch. Needs ``pip install '.[deep]'`` in a clone of postshift.
 
     Parameters
     ----------
@@ -48,30 +48,30 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         :func:`~postshift.baselines.networks.small_network` for images or rows of features, or a function
         ``(n_classes, input_shape) -> torch.nn.Module`` whose module takes rows to logits.
     epochs : int, default=20
-        Passes over the rows.
+        Number of passes over the rows.
     batch_size : int, default=128
-        Rows of a step, of all processes together.
+        Number of rows in a step, over all processes.
     learning_rate : float, default=0.2
         The largest learning rate.
     weight_decay : float, default=2e-4
         Weight of the squared norm of all weights.
     augment : bool, default=False
-        Whether to move images by up to four pixels and to mirror half of them, anew in each epoch.
+        Whether to move images by up to four pixels and to mirror half of them, differently in each epoch.
     random_state : int, RandomState or None, default=0
         Seed of the first weights, the batches and the augmentation. The same seed gives the same weights.
     n_threads : int, default=1
-        Threads of torch in each process.
+        Number of torch's threads in each process.
     n_processes : int, default=1
-        Processes that share each batch and sum their gradients; each normalises over its own share. On two cores, two
-        processes are faster than two threads. A script that uses it needs the guard ``if __name__ == "__main__":``.
+        Number of processes that share each batch and sum their gradients; each normalises over its own share. On two
+        cores, two processes are faster than two threads. A script needs the guard ``if __name__ == "__main__":``.
     transition : array-like of shape (m, m), optional
-        Chance of each given label (column) where a class (row) is the true one. The loss is then corrected forward
+        Probability of each given label (column) for each true class (row). With it the loss is forward-corrected
         (Patrini et al. 2017), and the network learns the true classes.
     initial_weights : mapping of str to array, optional
-        Weights to begin with, such as ``weights_`` of another fit; new ones if not given.
+        Weights to start from, such as ``weights_`` of another fit; random by default.
     checkpoint : path, optional
-        A folder to which the state is written after every epoch. A fit to the same rows with the same parameters takes
-        it up there; a file that belongs to another fit is refused.
+        A folder to which the state is written after every epoch. A fit to the same rows with the same parameters
+        resumes from it; a file of another fit is an error.
     progress : callable, optional
         Called after every epoch with an object that has ``number``, ``n_epochs`` and ``loss``.
 
@@ -80,7 +80,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
     classes_ : array of shape (m,)
         The labels.
     weights_ : dict of str to array
-        The weights of the network, by the names that torch gives them.
+        The weights of the network, with torch's names.
     losses_ : list of float
         Mean loss of each epoch.
     input_shape_ : tuple of int
@@ -142,7 +142,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         NetworkClassifier
-            Itself.
+            The fitted classifier.
         """
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
@@ -159,7 +159,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[np.argmax(logits, axis=1)]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes (n, m): of the true ones, where a transition was given."""
+        """Return the probabilities of the classes (n, m), of the true classes if a transition was given."""
         return np.asarray(softmax(self._outputs(X), axis=1))
 
     def embeddings(self, X: Any) -> FloatArray:
@@ -167,7 +167,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         return self._outputs(X, embedded=True)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there are weights: a fit that failed leaves none."""
+        """Return whether the network has weights; a failed fit leaves none."""
         return hasattr(self, "weights_")
 
     def _outputs(self, X: Any, *, embedded: bool = False) -> FloatArray:
@@ -194,35 +194,16 @@ def fit_positions(
     objective: Objective | None = None,
     name: str = "training",
 ) -> NetworkClassifier:
-    """Train a classifier's network on labels given as positions among classes, of which some may have no row.
+    """Fit a classifier to labels given as positions among ``classes``, some of which may have no rows; return it.
 
-    Parameters
-    ----------
-    model : NetworkClassifier
-        Whose parameters say how; it is fitted in its place.
-    X : array-like
-        BothSides.
-    codes : array of shape (n,)
-        Positions of the labels.
-    classes : array of shape (m,)
-        The labels, sorted.
-    weights : array of shape (n,), optional
-        Weights of the rows.
-    objective : Objective, optional
-        Loss of a batch, in place of the cross-entropy (after ``model.transition``, where there is one).
-    name : str, default="training"
-        Name of the file in the folder ``model.checkpoint``.
-
-    Returns
-    -------
-    NetworkClassifier
-        The model.
+    ``objective`` replaces the cross-entropy (with ``model.transition``). ``name`` is the file in the folder
+    ``model.checkpoint``.
     """
     torch_module()
-    model.__dict__.pop("weights_", None)  # a fit that fails must not leave an earlier one behind
+    model.__dict__.pop("weights_", None)  # a failed fit must not leave the weights of an earlier one
     model.classes_ = np.asarray(classes)
     if len(model.classes_) < 2:
-        raise LabelError(f"a classifier needs rows of two classes or more. Got one class, {model.classes_.tolist()}")
+        raise LabelError(f"a classifier needs rows of at least two classes. Got one class, {model.classes_.tolist()}")
     X = validate_data(model, X, dtype=np.float32, allow_nd=True, ensure_min_samples=2)
     model.input_shape_ = X.shape[1:]
     recipe = recipe_of(model)
@@ -239,7 +220,7 @@ def fit_positions(
 
 
 def checked_rows(model: NetworkClassifier, X: Any) -> Any:
-    """Return rows as numbers, of the shape of those in the fit."""
+    """Return rows as numbers; raise if their shape differs from that in the fit."""
     X = validate_data(model, X, reset=False, dtype=np.float32, allow_nd=True)
     if X.shape[1:] != model.input_shape_:
         raise ShapeError(f"rows must have shape {model.input_shape_}, as in the fit. Got {X.shape[1:]} instead")
@@ -247,7 +228,7 @@ def checked_rows(model: NetworkClassifier, X: Any) -> Any:
 
 
 def recipe_of(model: NetworkClassifier) -> Recipe:
-    """Return the parameters of a classifier that has seen its rows, checked."""
+    """Return the checked parameters of a classifier whose ``input_shape_`` and ``classes_`` are set."""
     images = len(model.input_shape_) == 3
     if model.augment and not images:
         raise SettingError(f"augment=True is for images (n, channels, height, width). Got rows {model.input_shape_}")
@@ -268,17 +249,17 @@ def recipe_of(model: NetworkClassifier) -> Recipe:
 
 
 def _log_transition(transition: Any, codes: IntArray, n_classes: int) -> FloatArray | None:
-    """Return the logarithm of a transition matrix; None where there is none."""
+    """Return the logarithm of a transition matrix, or None."""
     if transition is None:
         return None
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
         return np.asarray(np.log(check_transition(transition, one_hot(codes, n_classes))))
 
 
 def _checkpoint(
     model: NetworkClassifier, training: Training, sample: TensorRows, objective: Objective, name: str
 ) -> Checkpoint | None:
-    """Return the file of a training that is new; None where no folder is given."""
+    """Return the checkpoint of a new training, or None if no folder is given."""
     if model.checkpoint is None:
         return None
     if not isinstance(model.random_state, Integral):

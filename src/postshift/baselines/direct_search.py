@@ -1,4 +1,4 @@
-"""Class weights for a model's probabilities by differential evolution: the metric as a black box, nothing else."""
+"""Class weights for the probabilities of a model, found by differential evolution: the metric is a black box."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats.qmc import LatinHypercube
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.baselines._base import BothSides, CountedMetric
+from postshift.baselines._baseline import BothSides, CountedMetric
 from postshift.baselines.plugin_search import WeightedModel
 from postshift.exceptions import SettingError
 
@@ -21,21 +21,21 @@ MIN_POPULATION = 5  # what differential evolution needs
 class DirectSearch(WeightedModel):
     """The weights of ``argmax_i w_i eta_i`` by differential evolution on the metric of the validation rows.
 
-    The search is over the logarithms of the weights, that of the first class being 0. The first population is a Latin
-    hypercube, and the model as it is, with equal weights, is in it: the result never scores lower on these rows.
+    The search is over the logarithms of the weights; the logarithm of the first class is 0. The first population is a
+    Latin hypercube that also contains equal weights, that is, the base: the result never scores lower on these rows.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        The model, fitted to the training rows. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator`.
+        The model, fitted to the training rows. Pass a fitted one in :class:`sklearn.frozen.FrozenEstimator`.
     metric : str, metric, scorer or callable, default="balanced_accuracy"
-        What to maximise: all that :class:`~postshift.PostShiftClassifier` takes.
+        The metric to maximise, as for :class:`~postshift.PostShiftClassifier`.
     max_queries : int, default=1000
-        The most queries put to the metric, at least ``population``.
+        Maximum number of queries, at least ``population``.
     population : int, default=20
-        Candidates in a generation, at least 5.
+        Number of candidates in a generation, at least 5.
     max_log_weight : float, default=7.0
-        How far the logarithm of a weight may be from 0.
+        Largest absolute logarithm of a weight.
     random_state : int, RandomState or None, default=0
         Seed of the search.
 
@@ -44,13 +44,11 @@ class DirectSearch(WeightedModel):
     estimator_ : classifier
         The fitted model.
     weights_ : array of shape (m,)
-        The class weights, the first being 1.
+        The class weights; the first is 1.
     n_queries_ : int
-        Queries put to the metric.
+        Number of queries.
     score_ : float
-        The metric of the result on the validation rows; greater is better.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Score of the result on the validation rows; greater is better.
 
     Examples
     --------
@@ -93,7 +91,7 @@ class DirectSearch(WeightedModel):
             bounds,
             init=self._first_population(bounds, seed),
             maxiter=n_generations - 1,
-            tol=0,  # stops before only where all candidates score the same
+            tol=0,  # stops early only if all candidates score the same
             polish=False,  # the metric is a step function: it has no gradient
             seed=seed,
         )
@@ -101,7 +99,7 @@ class DirectSearch(WeightedModel):
         return weights_of(found.x), metric.n_queries
 
     def _n_generations(self) -> int:
-        """Return how many generations the queries are enough for."""
+        """Return the number of generations that the queries allow."""
         population = check_count(self.population, name="population", low=MIN_POPULATION)
         max_queries = check_count(self.max_queries, name="max_queries", low=1)
         if max_queries < population:
@@ -112,7 +110,7 @@ class DirectSearch(WeightedModel):
         return max_queries // population
 
     def _first_population(self, bounds: list[tuple[float, float]], seed: int) -> FloatArray:
-        """Return candidates that fill the box evenly, the first being equal weights."""
+        """Return candidates that fill the box evenly; the first has equal weights."""
         low, high = np.transpose(bounds)
         points = low + (high - low) * LatinHypercube(len(bounds), seed=seed).random(self.population)
         points[0] = 0
@@ -120,5 +118,5 @@ class DirectSearch(WeightedModel):
 
 
 def weights_of(logs: Any) -> FloatArray:
-    """Return the class weights, the first being 1, of the logarithms of the others."""
+    """Return the class weights from the logarithms of all but the first, which is 1."""
     return np.asarray(np.exp(np.concatenate([[0.0], logs])))

@@ -1,4 +1,4 @@
-"""Forward correction (Patrini et al., 2017): train through the matrix by which classes become noisy labels."""
+"""Forward correction (Patrini et al., 2017): train through the matrix that turns classes into noisy labels."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from postshift._validation import FloatArray, IntArray, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides
-from postshift.baselines.deep import is_network
+from postshift.baselines._baseline import BothSides, ModelBaseline
+from postshift.baselines.deep import fit_positions, is_network
+from postshift.baselines.deep_methods import check_no_transition, prepared, trained
 from postshift.baselines.softmax import check_transition, fitted_head, joined, one_hot
 from postshift.estimators.model import eta_of
 from postshift.exceptions import MissingClassWarning, SettingError
@@ -19,24 +20,24 @@ from postshift.exceptions import MissingClassWarning, SettingError
 ESTIMATE, VALIDATION = "estimate", "validation"
 
 
-class ForwardCorrection(Baseline):
+class ForwardCorrection(ModelBaseline):
     """A model of the clean labels, trained on noisy ones with the loss ``-log (p T)[label]`` (Patrini et al., 2017).
 
-    ``T[i, j]`` is the probability that a row of class i has label j, whatever its features. Where T is right, the
-    minimum of this loss is the model of the clean labels.
+    ``T[i, j]`` is the probability that a row of class i has label j, whatever its features. If T is right, the minimum
+    of this loss is the model of the clean labels.
 
     Parameters
     ----------
     estimator : SoftmaxRegression, NetworkClassifier or Pipeline that ends in one, optional
-        The model, ``SoftmaxRegression()`` by default. It is trained twice unless the transition is given. A network
-        already fitted to the noisy labels is passed in :class:`sklearn.frozen.FrozenEstimator`, and trained once.
+        The model, ``SoftmaxRegression()`` by default. It is trained twice unless the transition is given. Pass a
+        network already fitted to the noisy labels in :class:`sklearn.frozen.FrozenEstimator`; it is trained once.
     transition : "estimate", "validation" or array-like of shape (m, m), default="estimate"
-        T, or how to estimate it from a model of the noisy labels. ``"estimate"``: the row of class i is what the
-        model says of an anchor, a training row that is of class i almost surely. ``"validation"``: it is the mean of
-        what the model says of the validation rows of class i (Hendrycks et al., 2018).
+        T, or how to estimate it from a model of the noisy labels. ``"estimate"``: the row of class i is the prediction
+        for an anchor, a training row that is almost certainly of class i. ``"validation"``: it is the mean prediction
+        for the validation rows of class i (Hendrycks et al., 2018).
     percentile : float, default=97
-        The anchor of class i is the row at this percentile of the probability of label i. 100 is the likeliest row, as
-        in the paper's formulas; its experiments use 97, to be safe from outliers, unless the classes are many.
+        The anchor of class i is the row at this percentile of the probability of label i. 100 is the most probable row,
+        as in the paper's formulas; its experiments use 97, against outliers, unless there are many classes.
 
     Attributes
     ----------
@@ -45,14 +46,11 @@ class ForwardCorrection(Baseline):
     transition_ : array of shape (m, m)
         T.
     noisy_estimator_ : classifier or None
-        The model of the noisy labels that T is estimated from; None where T was given.
-    classes_ : array of shape (m,)
-        The classes.
+        The model of the noisy labels from which T is estimated; None if T was given.
 
     Notes
     -----
-    Validation rows are looked at for ``transition="validation"`` only. Otherwise nothing is held out where none are
-    given.
+    Validation rows are used for ``transition="validation"`` only. Otherwise no rows are held out if none are given.
 
     Examples
     --------
@@ -72,14 +70,15 @@ class ForwardCorrection(Baseline):
         self.transition = transition
         self.percentile = percentile
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the clean labels (n, m)."""
-        return self._new_scores(X)
+    @property
+    def _fits_to_all_rows(self) -> bool:
+        """Whether validation rows are ignored."""
+        return not (isinstance(self.transition, str) and self.transition == VALIDATION)
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Estimate the transition, where it is not given, and train."""
+        """Estimate the transition if it is not given, and train."""
         if isinstance(self.transition, str) and self.transition not in {ESTIMATE, VALIDATION}:
-            raise SettingError(unknown(self.transition, [ESTIMATE, VALIDATION], what="way to have a transition"))
+            raise SettingError(unknown(self.transition, [ESTIMATE, VALIDATION], what="transition"))
         if is_network(self.estimator):
             self._fit_network(rows)
         else:
@@ -87,15 +86,14 @@ class ForwardCorrection(Baseline):
 
     def _fit_network(self, rows: BothSides) -> None:
         """Train a network."""
-        from postshift.baselines import deep_methods  # which estimates transitions as this module does
-
-        head, model, seen = deep_methods.prepared(self.estimator, rows, classes=self.classes_)
-        deep_methods.check_no_transition(model, method="forward correction")
+        head, model, seen = prepared(self.estimator, rows, classes=self.classes_)
+        check_no_transition(model, method="forward correction")
         self.noisy_estimator_ = None
         if isinstance(self.transition, str):
-            self.noisy_estimator_ = joined(head, deep_methods.trained(model, seen, classes=self.classes_))
+            self.noisy_estimator_ = joined(head, trained(model, seen, classes=self.classes_))
         self.transition_ = check_transition(self._transition(rows), one_hot(rows.y, rows.n_classes))
-        corrected = deep_methods.forward_correct(model, seen, classes=self.classes_, transition=self.transition_)
+        corrected = clone(model).set_params(transition=self.transition_)
+        fit_positions(corrected, seen.X, seen.y, classes=self.classes_, name="corrected")
         self.estimator_ = joined(head, corrected)
 
     def _fit_softmax(self, rows: BothSides) -> None:
@@ -109,29 +107,18 @@ class ForwardCorrection(Baseline):
         self.estimator_ = joined(head, model)
 
     def _transition(self, rows: BothSides) -> Any:
-        """Return the transition that was given or is estimated."""
+        """Return the given transition, or estimate it."""
         if not isinstance(self.transition, str):
             return self.transition
         if self.transition == ESTIMATE:
             return anchor_transition(eta_of(self.noisy_estimator_, rows.X, self.classes_), percentile=self.percentile)
         return labelled_transition(eta_of(self.noisy_estimator_, rows.X_val, self.classes_), rows.y_val)
 
-    def _held_out(self, X: Any, y: Any) -> BothSides:
-        """Return all rows as training rows, where validation rows are not looked at."""
-        held_out = super()._held_out(X, y)
-        if isinstance(self.transition, str) and self.transition == VALIDATION:
-            return held_out
-        return self._rows(X, y, held_out.X_val, self.classes_[held_out.y_val])
-
-    def _scores(self, X: Any) -> FloatArray:
-        """Return the probabilities of the clean labels."""
-        return eta_of(self.estimator_, X, self.classes_)
-
 
 def anchor_transition(eta: FloatArray, *, percentile: float = 97) -> FloatArray:
-    """Return the transition (m, m) from probabilities of the noisy labels (n, m), by an anchor for each class.
+    """Return the transition (m, m) from probabilities of the noisy labels (n, m), with an anchor for each class.
 
-    A class that the model gives to no row keeps its label, with a warning.
+    A class that has probability 0 in every row keeps its label, with a warning.
     """
     share = check_in_range(percentile, name="percentile", low=0, high=100) / 100
     anchors = np.argsort(eta, axis=0, kind="stable")[int(share * (len(eta) - 1))]
@@ -139,7 +126,7 @@ def anchor_transition(eta: FloatArray, *, percentile: float = 97) -> FloatArray:
 
 
 def labelled_transition(eta: FloatArray, y_val: IntArray) -> FloatArray:
-    """Return the transition (m, m) from probabilities of the noisy labels (n, m), by their mean in each clean class.
+    """Return the transition (m, m): the mean probabilities of the noisy labels (n, m) in each clean class.
 
     A class without rows keeps its label, with a warning.
     """
@@ -150,11 +137,11 @@ def labelled_transition(eta: FloatArray, y_val: IntArray) -> FloatArray:
 
 
 def _with_rest(transition: FloatArray, *, missing: Any, where: str) -> FloatArray:
-    """Return a transition in which classes that nothing is known of keep their label."""
+    """Return the transition; missing classes keep their label."""
     if missing.any():
         warnings.warn(
-            f"class number {', '.join(map(str, np.flatnonzero(missing)))} is missing from the {where}: it is taken to "
-            "keep its label; give the transition itself where that is wrong",
+            f"class number {', '.join(map(str, np.flatnonzero(missing)))} is missing from the {where} and is assumed "
+            "to keep its label; give the transition itself if that is wrong",
             MissingClassWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Training rows weighted to look like validation rows: what such methods share, and the weights by a classifier."""
+"""Importance weights: training rows weighted to resemble the validation rows, with the odds of a classifier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from postshift._validation import FloatArray, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides
+from postshift.baselines._baseline import Baseline, BothSides
 from postshift.basis._columns import is_frame, names_of, number_table, take_columns, text_columns
 from postshift.basis.user import applied, fitted_copy
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen, positions
@@ -28,18 +28,19 @@ SIDES = ("xy", "x")
 
 
 class Reweighted(Baseline):
-    """A model fitted to training rows that are weighted by how much likelier they are among validation rows.
+    """A model fitted to training rows weighted by the ratio of the densities of validation and training rows.
 
-    A subclass defines ``_ratio(rows)`` and has the parameters ``estimator``, ``on`` and ``embedding``.
+    A subclass defines ``_ratio(rows)`` and has the parameters ``estimator``, ``on``, ``embedding`` and maybe ``clip``.
     """
 
     estimator: Any
     on: str
     embedding: Any
+    clip: float | None = None
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the reweighted model's probabilities (n, m); a class without training rows gets 0."""
+        """Return the probabilities of the model (n, m); a class without training rows has probability 0."""
         return self._new_scores(X)
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
@@ -48,24 +49,20 @@ class Reweighted(Baseline):
             raise SettingError(unknown(self.on, SIDES, what="value of on"))
         parameter = weight_parameter(self.estimator)
         self.density_ratio_ = self._ratio(rows)
-        self.sample_weight_ = of_mean_one(self._clipped(self.density_ratio_))
+        self.sample_weight_ = of_mean_one(np.minimum(self.density_ratio_, np.inf if self.clip is None else self.clip))
         labels = self.classes_[rows.y]
         self.estimator_ = fitted_clone(self.estimator, rows.X, labels, {parameter: self.sample_weight_})
 
     def _scores(self, X: Any) -> FloatArray:
-        """Return the model's probabilities, or 1 at its label where it has none."""
+        """Return the probabilities of the model, or its labels as one-hot rows if it has none."""
         if hasattr(self.estimator_, "predict_proba"):
             return eta_of(self.estimator_, X, self.classes_)
         labels = positions(self.estimator_.predict(X), self.classes_, name="the model's labels")
         return np.eye(len(self.classes_))[labels]
 
     def _ratio(self, rows: BothSides) -> FloatArray:
-        """Return, for every training row, how much denser the validation rows are there."""
+        """Return the ratio of the densities at every training row."""
         raise NotImplementedError
-
-    def _clipped(self, ratio: FloatArray) -> FloatArray:
-        """Return the ratios as they are used."""
-        return ratio
 
     def _tables(self, rows: BothSides) -> tuple[Any, Any]:
         """Return the rows of both sides as numbers."""
@@ -77,35 +74,35 @@ class Reweighted(Baseline):
 
 
 class ImportanceWeighting(Reweighted):
-    r"""The model fitted to training rows weighted by the odds of a classifier that tells validation from training rows.
+    r"""The model fitted to training rows weighted by the odds of a classifier of validation against training rows.
 
     .. math:: w(x, y) = \frac{n_{tr}}{n_{val}} \, \frac{f(x, y)}{1 - f(x, y)}
 
     estimates the ratio of the two densities, where ``f`` is the probability of being a validation row. The paper
-    compares with it in Section 7.2. It says nothing of how ``x`` and ``y`` go together. Side by side alone, they give
-    weights ``g(x) c_y``, which can change the model's prior but not what its labels mean; so ``f`` reads products
-    of ``x`` with the indicator of each class as well, unless ``interactions=False``.
+    compares with it in Section 7.2, but does not say how ``f`` reads ``x`` and ``y``. Without products of both, the
+    weights are ``g(x) c_y``, which can change the prior of the model but not the meaning of its labels. So ``f`` also
+    reads the products of ``x`` with the indicator of each class, unless ``interactions=False``.
 
     Parameters
     ----------
     estimator : classifier whose ``fit`` takes ``sample_weight``
         The model; or a pipeline that ends in one.
     discriminator : classifier with ``predict_proba``, optional
-        Tells validation rows (1) from training rows (0). Its probabilities of the rows it was fitted to are read: one
-        that knows its rows by heart is of no use. Default: logistic regression with scikit-learn's penalty, which
-        draws the weights to 1.
+        Predicts whether a row is a validation row (1) or a training row (0). It predicts the rows it was fitted to, so
+        it must not overfit. Default: logistic regression with scikit-learn's penalty, which shrinks the weights
+        towards 1.
     on : {"xy", "x"}, default="xy"
-        What it reads: features and labels, or features alone, where labels depend on features in the same way on both
-        sides (covariate shift).
+        Its input: features and labels, or features alone. The latter is right if labels depend on features in the same
+        way on both sides (covariate shift).
     interactions : bool, default=True
-        Whether it reads products of features and labels, which is (m + 1) times the columns.
+        Whether its input includes the products of features and labels, which needs (m + 1) times the columns.
     clip : float, optional, default=20.0
-        Ratios above it count as if they were equal to it. None leaves them.
+        Ratios above it are set to it. None for no limit.
     embedding : transformer or callable, optional
-        Makes numbers of the rows for the discriminator, after a copy of it was fitted to the training rows. Default:
-        categories of a data frame one-hot, numbers divided by their standard deviation, columns of 0 and 1 as they are.
+        Turns the rows into numbers for the discriminator; a copy is fitted to the training rows. Default: categories of
+        a data frame are one-hot, numbers are divided by their standard deviation, columns of 0 and 1 are unchanged.
     random_state : int, RandomState or None, default=0
-        Seed of the discriminator, where it takes one and has none.
+        Seed of the discriminator, if it has the parameter and it is None.
 
     Attributes
     ----------
@@ -117,8 +114,6 @@ class ImportanceWeighting(Reweighted):
         The weights of the fit, of mean 1.
     estimator_ : classifier
         The model fitted with them.
-    classes_ : array of shape (m,)
-        The classes of either side.
 
     Examples
     --------
@@ -163,13 +158,9 @@ class ImportanceWeighting(Reweighted):
         is_val = np.repeat([0, 1], [train.shape[0], val.shape[0]])
         self.discriminator_ = self._unfitted_discriminator().fit(stacked([train, val]), is_val)
         share = eta_of(self.discriminator_, train, np.array([0, 1]))
-        with np.errstate(divide="ignore"):  # a row that is surely a validation row: clipped
+        with np.errstate(divide="ignore"):  # certainly a validation row: the ratio is infinite, and clipped
             ratio: FloatArray = share[:, 1] / share[:, 0] * (train.shape[0] / val.shape[0])
         return ratio
-
-    def _clipped(self, ratio: FloatArray) -> FloatArray:
-        """Return the ratios, none above ``clip``."""
-        return ratio if self.clip is None else np.minimum(ratio, self.clip)
 
     def _with_labels(self, table: Any, indicators: FloatArray) -> Any:
         """Return features, indicators of the classes, and their products."""
@@ -189,35 +180,35 @@ class ImportanceWeighting(Reweighted):
 
 
 def weight_parameter(estimator: Any) -> str:
-    """Return the name under which the model's ``fit`` takes sample weights, its last step's in a pipeline."""
+    """Return the name of the parameter for sample weights in ``fit``; in a pipeline, that of its last step."""
     if is_frozen(estimator):
-        raise SettingError("estimator is frozen, and weights need a fit: give the model itself")
+        raise SettingError("estimator is frozen, and weights change nothing without a fit: give the model itself")
     if isinstance(estimator, Pipeline):
         if get_config()["enable_metadata_routing"]:
-            return WEIGHT  # the steps' requests say who gets it
+            return WEIGHT  # the metadata requests of the steps decide
         name, last = estimator.steps[-1]
         return f"{name}__{weight_parameter(last)}"
     if not has_fit_parameter(estimator, WEIGHT):
         raise SettingError(
-            f"{type(estimator).__name__} takes no sample_weight in fit, and this method does nothing but weight rows: "
+            f"{type(estimator).__name__} takes no sample_weight in fit, and this method only weights rows: "
             "give a model that takes it, such as LogisticRegression or HistGradientBoostingClassifier"
         )
     return WEIGHT
 
 
 def of_mean_one(weights: FloatArray) -> FloatArray:
-    """Return weights divided by their mean, so that a model's penalty counts as before."""
+    """Return weights divided by their mean, so that the penalty of a model keeps its strength."""
     mean = float(weights.mean())
     if not 0 < mean < np.inf:
         raise WeightError(
-            f"the {len(weights)} weights have mean {mean:g}: no training row resembles the validation rows, or some do "
-            "without limit. Give a smoother discriminator or a finite clip"
+            f"the {len(weights)} weights have mean {mean:g}: no training row resembles the validation rows, or some "
+            "have an infinite ratio. Give a smoother discriminator or a finite clip"
         )
     return weights / mean
 
 
 def encoded(X: Any, X_val: Any, *, owner: Any) -> tuple[Any, Any]:
-    """Return both sides as numbers, as the training rows have them: numbers on one scale, categories one-hot."""
+    """Return both sides as numbers: numbers scaled and categories one-hot, both fitted to the training rows."""
     texts = text_columns(X)
     numbers = [place for place in range(_width(X, owner)) if place not in set(texts)]
     parts = []
@@ -232,30 +223,30 @@ def encoded(X: Any, X_val: Any, *, owner: Any) -> tuple[Any, Any]:
 
 
 def side_by_side(parts: list[Any]) -> Any:
-    """Return the columns of all tables in one, sparse where one is."""
+    """Return the columns of all tables in one table, sparse if one of them is."""
     return sparse.hstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.hstack(parts)
 
 
 def stacked(parts: list[Any]) -> Any:
-    """Return the rows of all tables in one, sparse where one is."""
+    """Return the rows of all tables in one table, sparse if one of them is."""
     return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.vstack(parts)
 
 
 def _width(X: Any, owner: Any) -> int:
-    """Return the number of columns of a table; anything else is an error."""
+    """Return the number of columns of a table; raise for any other shape."""
     if is_frame(X):
         return len(names_of(X))
     shape = np.shape(X)
     if len(shape) != 2:
         raise ShapeError(
             f"{type(owner).__name__} compares rows of a table. Got shape {shape}: give embedding=..., a transformer "
-            "that makes numbers of the rows"
+            "that turns the rows into numbers"
         )
     return int(shape[1])
 
 
 def _scaled(train: Any, val: Any) -> tuple[Any, Any]:
-    """Return numbers divided by the standard deviation of training rows; columns of 0 and 1 stay as they are."""
+    """Return numbers divided by the standard deviation of the training rows; columns of 0 and 1 are unchanged."""
     is_sparse = sparse.issparse(train)
     squares = train.multiply(train) if is_sparse else train * train
     off = abs(squares - train).max(axis=0)
@@ -268,5 +259,5 @@ def _scaled(train: Any, val: Any) -> tuple[Any, Any]:
 
 
 def _times(table: Any, column: FloatArray) -> Any:
-    """Return the table with every row times one value."""
+    """Return the table with every row multiplied by its value."""
     return table.multiply(column[:, None]) if sparse.issparse(table) else table * column[:, None]

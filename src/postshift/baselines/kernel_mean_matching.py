@@ -1,4 +1,4 @@
-"""Training rows weighted so that their mean in a kernel's feature space is that of the validation rows.
+"""Training rows weighted so that their mean in the feature space of a kernel is that of the validation rows.
 
 ======== ======================================================= =====
 symbol   meaning                                                 shape
@@ -23,16 +23,16 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state, gen_batches
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import BothSides
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.importance import Reweighted
 from postshift.exceptions import InputError, SettingError
 
-BLOCK = 4_000_000  # values of the kernel held at a time, where they are only summed: 32 MB
+BLOCK = 4_000_000  # values of the kernel in memory at a time, when they are only summed: 32 MB
 MEDIAN_ROWS = 1000  # drawn to find the median distance
 MAX_STEPS = 5000  # of the solver
 MAX_RUNS = 10  # of the solver
-PENALTY = 10.0  # of the sum's distance to what it should be; entries of K are at most 1
-MAX_ROUNDS = 50  # of the multiplier; a few are enough
+PENALTY = 10.0  # for the distance of the sum to its target; entries of K are at most 1
+MAX_ROUNDS = 50  # of the multiplier; a few are usually enough
 
 
 class KernelMeanMatching(Reweighted):
@@ -43,7 +43,7 @@ class KernelMeanMatching(Reweighted):
     .. math:: \min_b \; \tfrac{1}{2} b^\top K b - \kappa^\top b \quad \text{with} \quad 0 \le b \le B, \;
               |\mathrm{mean}(b) - 1| \le \epsilon,
 
-    which brings the weighted mean of the training rows near that of the validation rows in the feature space of a
+    which moves the weighted mean of the training rows towards that of the validation rows in the feature space of a
     Gaussian kernel. The paper compares with it in Section 7.3, on an embedding of the images.
 
     Parameters
@@ -51,25 +51,25 @@ class KernelMeanMatching(Reweighted):
     estimator : classifier whose ``fit`` takes ``sample_weight``
         The model; or a pipeline that ends in one.
     kernel_width : "median" or float, default="median"
-        Width of the kernel :math:`\exp(-\|x - x'\|^2 / (2 \, width^2))`; or the median distance of training rows.
+        Width of the kernel :math:`\exp(-\|x - x'\|^2 / (2 \, width^2))`, or the median distance of training rows.
     bound : float, default=1000.0
-        The most a row may weigh, ``B``.
+        Largest weight of a row, ``B``.
     slack : float, optional
-        How far the mean weight may be from 1. Default: :math:`(\sqrt n - 1) / \sqrt n`, as in Huang et al.
+        Largest distance of the mean weight from 1. Default: :math:`(\sqrt n - 1) / \sqrt n`, as in Huang et al.
     on : {"xy", "x"}, default="xy"
-        What is matched: features and labels, where rows of different labels have kernel 0; or features alone, where
-        labels depend on features in the same way on both sides (covariate shift).
+        What is matched: features and labels (rows of different labels have kernel 0), or features alone. The latter is
+        right if labels depend on features in the same way on both sides (covariate shift).
     max_rows : int, default=2000
         More training rows than this are divided at random into equal parts, each matched to all validation rows, as
-        in Chandra et al. 2016. Memory and time grow with its square, and with the number of rows.
+        in Chandra et al. 2016. Memory grows with its square, and time with its product with the number of rows.
     tol : float, default=1e-4
         Largest violation of the optimality conditions, relative to the largest ``kappa`` (or to 1, the kernel of a row
-        with itself, where that is greater).
+        with itself, if that is greater).
     embedding : transformer or callable, optional
-        Makes numbers of the rows, after a copy of it was fitted to the training rows. Default: categories of a data
-        frame one-hot, numbers divided by their standard deviation, columns of 0 and 1 as they are.
+        Turns the rows into numbers; a copy is fitted to the training rows. Default: categories of a data frame are
+        one-hot, numbers are divided by their standard deviation, columns of 0 and 1 are unchanged.
     random_state : int, RandomState or None, default=0
-        Seed of the division into parts and of the rows whose median distance is taken.
+        Seed of the division into parts and of the rows for the median distance.
 
     Attributes
     ----------
@@ -81,13 +81,11 @@ class KernelMeanMatching(Reweighted):
         The weights of the fit: ``b`` divided by its mean.
     estimator_ : classifier
         The model fitted with them.
-    classes_ : array of shape (m,)
-        The classes of either side.
 
     Notes
     -----
-    The kernel is exact within a part. A factor of low rank for all rows at once was tried and is worse: on one-hot
-    columns the kernel's spectrum falls slowly, and what is cut off matters more than what the parts lose.
+    The kernel is exact within a part. A low-rank approximation for all rows at once was tried and is worse: on one-hot
+    columns the spectrum of the kernel decreases slowly, and truncating it costs more than dividing the rows.
 
     Examples
     --------
@@ -136,7 +134,7 @@ class KernelMeanMatching(Reweighted):
         near = _mean_kernel(train, codes, val, codes_val, gamma=gamma)
         if near.max() == 0:
             raise InputError(
-                f"no training row is near a validation row with kernel_width={self.kernel_width_:g}: give a greater one"
+                f"no training row is near a validation row with kernel_width={self.kernel_width_:g}: give a larger one"
             )
         weights = np.empty(len(codes))
         for part in _parts(len(codes), self.max_rows, rng):
@@ -150,7 +148,7 @@ class KernelMeanMatching(Reweighted):
         return weights
 
     def _check_settings(self) -> None:
-        """Refuse settings out of range."""
+        """Raise if a setting is out of range."""
         check_in_range(self.bound, name="bound", low=1, high=np.inf, open_high=True)
         if self.slack is not None:
             check_in_range(self.slack, name="slack", low=0, high=np.inf)
@@ -163,14 +161,14 @@ class KernelMeanMatching(Reweighted):
             check_in_range(self.kernel_width, name="kernel_width", low=0, high=np.inf, open_low=True, open_high=True)
 
     def _width(self, train: Any, rng: np.random.RandomState) -> float:
-        """Return the width of the kernel: as given, or the median distance of different rows."""
+        """Return the given width of the kernel, or the median distance of distinct rows."""
         if not isinstance(self.kernel_width, str):
             return float(self.kernel_width)
         drawn = rng.permutation(train.shape[0])[:MEDIAN_ROWS]
         distances = euclidean_distances(train[drawn])
         positive = distances[distances > 0]
         if len(positive) == 0:
-            raise InputError(f"the {len(drawn)} training rows drawn are all the same: give kernel_width a number")
+            raise InputError(f"the {len(drawn)} training rows drawn are all equal: give a number as kernel_width")
         return float(np.median(positive))
 
 
@@ -178,7 +176,7 @@ class KernelMeanMatching(Reweighted):
 class MatchingProgram:
     """Minimise ``b'Kb / 2 - kappa'b`` with ``0 <= b <= bound`` and ``|mean(b) - 1| <= slack``.
 
-    ``K`` is 0 but for some blocks: ``kernels`` are their rows and their values.
+    ``K`` is 0 outside of some blocks: ``kernels`` are the rows and the values of each block.
     """
 
     kernels: tuple[tuple[IntArray, FloatArray], ...]
@@ -188,7 +186,7 @@ class MatchingProgram:
     tol: float
 
     def solve(self) -> FloatArray:
-        """Return the weights; where the mean would be too far from 1, those whose mean is as far as it may be."""
+        """Return the weights; if their mean is too far from 1, solve again with the nearest mean allowed."""
         free = self._in_box(np.ones(len(self.kappa)))
         excess = free.mean() - 1
         if abs(excess) <= self.slack:
@@ -204,13 +202,13 @@ class MatchingProgram:
             if abs(gap) <= self.tol * len(weights):
                 return weights
             multiplier += PENALTY * gap
-        _warn(f"the mean weight is {weights.mean():.4g} and should be {mean:.4g}")
+        _warn(f"the mean weight is {weights.mean():.4g} instead of {mean:.4g}")
         return weights
 
     def _in_box(
         self, start: FloatArray, *, mean: float = 1.0, multiplier: float = 0.0, penalty: float = 0.0
     ) -> FloatArray:
-        """Return the weights between the bounds, their sum drawn to what it should be."""
+        """Return the weights between the bounds, with a penalty on the distance of their sum to its target."""
         scale = max(self.kappa.max(), 1.0)
 
         def value_and_slope(weights: FloatArray) -> tuple[float, FloatArray]:
@@ -220,7 +218,7 @@ class MatchingProgram:
             return value / scale, (smooth - self.kappa + multiplier + penalty * gap) / scale
 
         weights = start
-        for _ in range(MAX_RUNS):  # it may stop early at a step that changes the value by less than rounding
+        for _ in range(MAX_RUNS):  # it may stop early at a step that is lost to rounding
             found = minimize(
                 value_and_slope,
                 weights,
@@ -256,7 +254,7 @@ def _mean_kernel(train: Any, codes: IntArray, val: Any, codes_val: IntArray, *, 
 
 
 def _parts(n_rows: int, max_rows: int, rng: np.random.RandomState) -> list[IntArray]:
-    """Return the rows in parts of about the same size, at most ``max_rows``, at random."""
+    """Return random parts of the rows, of about the same size, at most ``max_rows``."""
     return np.array_split(rng.permutation(n_rows), -(-n_rows // max_rows))
 
 
@@ -268,5 +266,5 @@ def _kernels(table: Any, codes: IntArray, *, gamma: float) -> Iterator[tuple[Int
 
 
 def _warn(what: str) -> None:
-    """Warn that the weights are not as good as asked for."""
-    warnings.warn(f"{what}; increase tol, or make slack greater", ConvergenceWarning, stacklevel=2)
+    """Warn that the solver did not reach the tolerance."""
+    warnings.warn(f"{what}; increase tol or slack", ConvergenceWarning, stacklevel=2)

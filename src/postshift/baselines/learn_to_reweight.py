@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
-from postshift.baselines._base import Baseline, BothSides
+from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import learn_to_reweight, prepared
 from postshift.baselines.softmax import (
@@ -25,32 +25,32 @@ from postshift.baselines.softmax import (
     softmax_model,
     transformed,
 )
-from postshift.estimators.model import eta_of
 from postshift.exceptions import InputError
 
 Labelled = tuple[Any, FloatArray]  # rows (n, d) and their targets (n, m)
 
 
-class LearnToReweight(Baseline):
-    """Training by stochastic gradient descent in which every row of a batch counts as far as it helps validation rows.
+class LearnToReweight(ModelBaseline):
+    """Stochastic gradient descent in which the rows of a batch are weighted by how much they help the validation rows.
 
-    In each step, a batch of training rows is weighted by how fast the loss of a batch of validation rows would fall if
-    the row counted a little more: the negative derivative, at least 0, divided by the batch's sum. The step is made
-    with these weights (Ren et al., 2018). A batch without any row that helps is passed over.
+    The weight of a row in a batch is the negative derivative of the loss of a batch of validation rows with respect to
+    the row's weight, at least 0, divided by the sum over the batch. The step uses these weights (Ren et al., 2018). A
+    batch in which no row helps is skipped.
 
     Parameters
     ----------
     estimator : SoftmaxRegression, NetworkClassifier or Pipeline that ends in one, optional
-        The model, ``SoftmaxRegression()`` by default; of it the penalty ``C`` is used. Training starts from zeros. A
-        network is trained as its own parameters say, and of those below only ``batch_size`` counts, for validation.
+        The model, ``SoftmaxRegression()`` by default, of which only the penalty ``C`` is used. Training starts from
+        zeros. A network is trained with its own parameters; of those below only ``batch_size`` is used, for the
+        validation rows.
     learning_rate : float, default=0.1
-        The first step. Steps shrink in equal amounts to 0.
+        The first step. Steps decrease linearly to 0.
     n_epochs : int, default=10
-        Passes over the training rows.
+        Number of passes over the training rows.
     batch_size : int, default=100
-        Training rows of a batch, and validation rows of a batch; all where there are fewer.
+        Number of training rows, and of validation rows, in a batch; all rows if there are fewer.
     momentum : float, default=0.9
-        Share of the last move that the next one keeps.
+        Momentum of the descent.
     random_state : int, RandomState or None, default=0
         Seed of the order of the rows.
 
@@ -59,10 +59,8 @@ class LearnToReweight(Baseline):
     estimator_ : classifier
         The trained model.
     example_weights_ : array of shape (n_train,)
-        Mean weight of each training row, times the batch size: above 1 where it counted more than evenly. Not there
+        Mean weight of each training row, times the batch size: above 1 if it counted more than the average row. Not set
         for a network.
-    classes_ : array of shape (m,)
-        The classes.
 
     Examples
     --------
@@ -94,10 +92,6 @@ class LearnToReweight(Baseline):
         self.batch_size = batch_size
         self.momentum = momentum
         self.random_state = random_state
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the trained model's probabilities (n, m)."""
-        return self._new_scores(X)
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Train."""
@@ -144,7 +138,7 @@ class LearnToReweight(Baseline):
         return theta
 
     def _batches(self, n_rows: int, n_val: int) -> Iterator[tuple[float, IntArray, IntArray]]:
-        """Yield, for each step, the share of the training still to come, and rows of either side."""
+        """Yield, for each step, the remaining share of the training, and rows of both sides."""
         n_epochs = check_count(self.n_epochs, name="n_epochs", low=1)
         size = check_count(self.batch_size, name="batch_size", low=1)
         rng = check_random_state(self.random_state)
@@ -154,16 +148,12 @@ class LearnToReweight(Baseline):
             for step, batch in enumerate(np.array_split(rng.permutation(n_rows), n_steps)):
                 yield 1 - (epoch * n_steps + step) / (n_epochs * n_steps), batch, next(drawn)
 
-    def _scores(self, X: Any) -> FloatArray:
-        """Return the trained model's probabilities."""
-        return eta_of(self.estimator_, X, self.classes_)
-
 
 def meta_gradient(theta: FloatArray, train: Labelled, val: Labelled) -> FloatArray:
     """Return the derivatives (n,), in eps at 0, of ``mean_loss_val(theta - sum_i eps_i grad loss_i)``.
 
-    That is ``-sum_j (x_j . x_i + 1) (r_j . r_i) / n_val`` with r the residuals: the scores that row i gets from the
-    validation rows' gradient, times its residuals.
+    They are ``-sum_j (x_j . x_i + 1) (r_j . r_i) / n_val`` with residuals r: the scores of row i under the gradient of
+    the validation rows, times its residuals.
     """
     _, towards = mean_loss(theta, *val)
     X, targets = train
@@ -172,7 +162,7 @@ def meta_gradient(theta: FloatArray, train: Labelled, val: Labelled) -> FloatArr
 
 
 def example_weights(theta: FloatArray, train: Labelled, val: Labelled) -> FloatArray:
-    """Return the weights (n,) of a batch: how much each row helps validation rows, of sum 1, or all 0 if none does."""
+    """Return the weights (n,) of a batch: how much each row helps the validation rows; sum 1, or 0 if none helps."""
     helps = np.maximum(-meta_gradient(theta, train, val), 0)
     total = helps.sum()
     return helps / total if total > 0 else helps
@@ -184,7 +174,7 @@ def _take(sample: Labelled, rows: IntArray) -> Labelled:
 
 
 def _endless(n_rows: int, size: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    """Yield batches of rows for ever, every row about equally often."""
+    """Yield batches of rows without end, every row about equally often."""
     while True:
         order = rng.permutation(n_rows)
         yield from (order[start : start + size] for start in range(0, n_rows - size + 1, size))

@@ -1,4 +1,4 @@
-"""Networks for images and for tables, built with torch, which is imported when the first of them is asked for."""
+"""Networks for images and for tables; torch is imported when the first one is built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAPS = 8  # channels of the small network
 
 
 def torch_module() -> Any:
-    """Return torch, or say how to install it."""
+    """Import torch; the error says how to install it."""
     try:
         return importlib.import_module("torch")
     except ImportError as error:
@@ -29,21 +29,10 @@ def torch_module() -> Any:
 def resnet14(n_classes: int, n_channels: int = 3) -> Any:
     """Return the residual network of 14 layers that the paper trains on CIFAR-10 (Section 7.1).
 
-    As in Patrini et al. (2017): a 3x3 convolution, three stages of two blocks with 16, 32 and 64 channels, the last two
-    stages at half the height and width of the one before, the average over all places, and a linear layer. Each block
-    normalises before it convolves; 1x1 convolutions take the shortcut where the number of channels changes.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes.
-    n_channels : int, default=3
-        Channels of the images; any height and width, made for 32 x 32.
-
-    Returns
-    -------
-    torch.nn.Module
-        Images (n, channels, height, width) to logits (n, classes).
+    As in Patrini et al. (2017): a 3x3 convolution, three stages of two blocks with 16, 32 and 64 channels, global
+    average pooling, and a linear layer. The second and the third stage halve height and width. Each block normalises
+    before it convolves; the shortcut is a 1x1 convolution where the number of channels changes. The network maps images
+    (n, channels, height, width) to logits (n, classes).
     """
     nn = torch_module().nn
     residual = _residual_class()
@@ -59,19 +48,9 @@ def resnet14(n_classes: int, n_channels: int = 3) -> Any:
 
 
 def small_network(n_classes: int, input_shape: tuple[int, ...]) -> Any:
-    """Return a tiny network: one hidden layer for rows of features, two convolutions for images.
+    """Return a tiny network: one hidden layer for rows ``(features,)``, two convolutions for images.
 
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes.
-    input_shape : tuple of int
-        Shape of one row: ``(features,)`` or ``(channels, height, width)``.
-
-    Returns
-    -------
-    torch.nn.Module
-        Rows to logits (n, classes).
+    The shape of an image is ``(channels, height, width)``. The network maps rows to logits (n, classes).
     """
     nn = torch_module().nn
     if len(input_shape) == 1:
@@ -82,7 +61,7 @@ def small_network(n_classes: int, input_shape: tuple[int, ...]) -> Any:
 
 
 def build_network(network: str | Build, n_classes: int, input_shape: tuple[int, ...]) -> Any:
-    """Return a new network, named or made by a function, for rows of a shape."""
+    """Return a new network, by name or from a function, for rows of a shape."""
     module = torch_module().nn.Module
     if callable(network):
         built = network(n_classes, input_shape)
@@ -97,20 +76,22 @@ def build_network(network: str | Build, n_classes: int, input_shape: tuple[int, 
 
 
 def last_linear(network: Any) -> Any:
-    """Return the last linear layer of a network, whose input is the embedding of a row."""
+    """Return the last linear layer of a network; its input is the embedding of a row."""
     linear = torch_module().nn.Linear
     found = [layer for layer in network.modules() if isinstance(layer, linear)]
     if not found:
-        raise SettingError("embeddings are the input of a network's last torch.nn.Linear layer, and this one has none")
+        raise SettingError(
+            "embeddings are the input of the last torch.nn.Linear layer, and this network has none: add one"
+        )
     return found[-1]
 
 
 def _channels(input_shape: tuple[int, ...], network: str) -> int:
-    """Return the number of channels of images; rows of another shape are an error."""
+    """Return the number of channels of images; raise for rows of another shape."""
     if len(input_shape) != 3:
         raise ShapeError(
             f"network {network!r} takes images (n, channels, height, width). Got rows of shape {input_shape} instead: "
-            "reshape X, or take network='small' for rows of features"
+            "reshape X, or use network='small' for rows of features"
         )
     return input_shape[0]
 
@@ -127,11 +108,11 @@ def _activation(channels: int) -> list[Any]:
 
 
 def _residual_class() -> Any:
-    """Return the class of the blocks; it is made here because its base is torch's."""
+    """Return the class of the blocks; its base class needs torch."""
     nn = torch_module().nn
 
     class Residual(nn.Module):  # type: ignore[name-defined]  # torch may be missing where types are checked
-        """Two convolutions beside a shortcut."""
+        """Two convolutions with a shortcut."""
 
         def __init__(self, before: int, after: int, *, stride: int, activate: bool) -> None:
             super().__init__()

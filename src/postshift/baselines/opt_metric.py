@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, check_count
-from postshift.baselines._base import Baseline, BothSides
-from postshift.baselines.plugin_search import model_of
+from postshift.baselines._baseline import Baseline, BothSides
 from postshift.core.plugin import onehot
 from postshift.core.psi import DifferentiableMetric, gradient_of
 from postshift.core.rows import Rows
-from postshift.estimators.model import eta_of, is_frozen
+from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import MetricError, SettingError
 from postshift.rules.problem import Problem
@@ -24,40 +23,38 @@ NUDGE = 1e-3  # towards the uniform classifier, where the gradient vanishes
 class OptMetric(Baseline):
     """Frank-Wolfe on the validation rows for a metric whose gradient is known.
 
-    A class-probability model is fitted to the validation rows. From the uniformly random classifier on, each iteration
-    takes the gradient G of the metric at the confusion matrix of the classifier so far, adds the classifier
-    ``argmax_j sum_i G_ij eta_i(x)`` with the step ``2 / (t + 2)``, and moves on: the last mixture is the result. Both
-    the model and the confusion matrices come from all validation rows, as in the paper; training rows are not used.
-    Where the gradient vanishes (the G-mean's, once a class is never predicted), it is taken a thousandth nearer to the
-    uniformly random classifier; where it vanishes there too, the run ends. A minimum is fitted by its smooth stand-in.
+    A class-probability model is fitted to the validation rows. The first classifier is uniformly random. Each iteration
+    takes the gradient G of the metric at the confusion matrix of the current mixture and adds the classifier
+    ``argmax_j sum_i G_ij eta_i(x)`` with the step ``2 / (t + 2)``. The last mixture is the result. Both the model and
+    the confusion matrices use all validation rows, as in the paper; training rows are not used. If the gradient
+    vanishes (that of the G-mean does if a class is never predicted), it is taken a thousandth nearer to the uniformly
+    random classifier; if it vanishes there too, the run ends. A minimum is replaced by a smooth minimum.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        The model, fitted to the validation rows. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator` and
-        taken as it is, such as a model of the training rows.
+        The model, fitted to the validation rows. Pass a fitted one, such as a model of the training rows, in
+        :class:`sklearn.frozen.FrozenEstimator`.
     metric : str or metric, default="g_mean"
-        What to maximise: a function of the confusion matrix that has a gradient. For one over groups the model is
-        fitted to the (group, class) pairs, and prediction needs no groups.
+        The metric to maximise: a function of the confusion matrix that has a gradient. For a metric over groups the
+        model is fitted to the (group, class) pairs, and prediction needs no groups.
     max_iter : int, default=30
-        Iterations, the most classifiers in the mixture.
+        Number of iterations, the maximum number of classifiers in the mixture.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted model.
     categories_ : array of shape (R,)
-        What the model tells apart: the classes, or the numbers ``group * m + class`` of the pairs.
+        The labels of the model: the classes, or the numbers ``group * m + class`` of the pairs.
     gains_ : array of shape (n_iter, R, m)
         The gradient that each member of the mixture maximises.
     shares_ : array of shape (n_iter,)
-        How often each member is asked; they sum to 1.
+        Share of each member in the mixture; they sum to 1.
     history_ : array of shape (n_iter,)
-        The metric of the mixture after each iteration, on the validation rows; greater is better.
+        Score of the mixture after each iteration, on the validation rows; greater is better.
     n_queries_ : int
-        0: the metric's formula is known, nothing is asked.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+        0: the formula of the metric is known.
 
     Examples
     --------
@@ -76,7 +73,7 @@ class OptMetric(Baseline):
         self.max_iter = max_iter
 
     def predict_distribution(self, X: Any) -> FloatArray:
-        """Return the randomised classifier (n, m): what ``predict`` takes the likeliest class of."""
+        """Return the class distributions of the mixture (n, m); ``predict`` takes the most probable class."""
         return self._new_scores(X)
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
@@ -87,22 +84,22 @@ class OptMetric(Baseline):
         if over_groups and is_frozen(self.estimator):
             raise SettingError(
                 f"metric {self.metric!r} is over {problem.n_categories} (group, class) pairs, which a frozen model of "
-                f"{rows.n_classes} classes does not tell apart: give a model that can be fitted"
+                f"{rows.n_classes} classes cannot predict: give a model that can be fitted"
             )
         self.categories_ = np.arange(problem.n_categories) if over_groups else self.classes_
-        self.estimator_ = model_of(self.estimator, rows.X_val, self.categories_[problem.categories])
+        self.estimator_ = fitted_clone(self.estimator, rows.X_val, self.categories_[problem.categories], {})
         eta = eta_of(self.estimator_, rows.X_val, self.categories_)
         self.gains_, self.shares_, self.history_ = frank_wolfe(problem, eta, max_iter=max_iter)
         self.n_queries_ = 0
 
     def _problem(self, rows: BothSides, metadata: Mapping[str, Any]) -> Problem:
-        """Return the metric on the validation rows; one without a gradient is refused."""
+        """Return the problem of the metric on the validation rows; raise if the metric has no gradient."""
         groups = known_groups(self.metric, metadata)
         goal = goal_of(self.metric, classes=self.classes_, groups=groups, metadata=metadata)
         if not isinstance(goal, DifferentiableMetric):
             raise MetricError(
-                f"metric {goal.name!r} has no gradient by the confusion matrix, and Frank-Wolfe follows it: name a "
-                "metric of postshift.metrics, or take CoordinatePlugin or DirectSearch, which need values only"
+                f"metric {goal.name!r} has no gradient in the confusion matrix, and Frank-Wolfe needs one: give a "
+                "metric of postshift.metrics, or use CoordinatePlugin or DirectSearch, which need scores only"
             )
         table = Rows.of(onehot(rows.y_val, n_classes=rows.n_classes), labels=rows.y_val, name="y_val")
         task = make_task(goal, train=None, val=table, classes=self.classes_, groups=groups, metadata=metadata)
@@ -132,13 +129,13 @@ def frank_wolfe(problem: Problem, eta: FloatArray, *, max_iter: int) -> tuple[Fl
         history.append(float(problem.metric_of(confusion)))
     if not gains:
         raise MetricError(
-            f"metric {problem.fitting_metric.name!r} does not change near the uniform classifier: no way up"
+            f"metric {problem.fitting_metric.name!r} does not change near the uniformly random classifier: give another"
         )
     return np.array(gains), shares, np.array(history)
 
 
 def _gradient(problem: Problem, confusion: FloatArray, uniform: FloatArray) -> FloatArray | None:
-    """Return the metric's gradient, a little nearer to the uniform classifier where it tells no classes apart."""
+    """Return the gradient, taken a little nearer to the uniform classifier if it is the same for all classes."""
     metric: Any = problem.fitting_metric
     for place in (confusion, (1 - NUDGE) * confusion + NUDGE * uniform):
         slopes = gradient_of(metric, place)

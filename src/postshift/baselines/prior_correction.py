@@ -1,4 +1,4 @@
-"""Label shift: new class priors by expectation maximisation from rows without labels."""
+"""Label shift: new class priors from rows without labels, by expectation maximisation."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._base import Baseline, BothSides
-from postshift.estimators.model import eta_of, fitted_clone, is_frozen
+from postshift.baselines._baseline import BothSides, ModelBaseline
+from postshift.estimators.model import eta_of, fitted_clone
 from postshift.exceptions import InputError, SettingError
 
 SOURCES = ("X_val", "y_val")
 
 
-class PriorCorrection(Baseline):
-    r"""The model's probabilities adjusted to the class priors of the validation rows, whose labels are not needed.
+class PriorCorrection(ModelBaseline):
+    r"""The probabilities of a model, adjusted to the class priors of the validation rows; no labels are needed.
 
-    Where classes are more or less frequent than in training and look the same (label shift), the posterior is
+    If only the frequencies of the classes differ from the training rows (label shift), the posterior is
 
     .. math:: p'(i \mid x) \propto \frac{\pi'_i}{\pi_i} \, p(i \mid x).
 
-    The new priors are those under which the validation rows are likeliest, by expectation maximisation
-    (Saerens, Latinne and Decaestecker 2002): adjust, average over the rows, repeat.
+    The new priors maximise the likelihood of the validation rows, by expectation maximisation (Saerens, Latinne and
+    Decaestecker 2002): adjust, average over the rows, repeat.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        The model. It should believe in the priors of its training labels, which ``class_weight="balanced"`` undoes. A
-        fitted one is passed in :class:`sklearn.frozen.FrozenEstimator` and taken as it is.
+        The model. Its probabilities should have the priors of the training labels, so it should not use
+        ``class_weight="balanced"``. Pass a fitted one in :class:`sklearn.frozen.FrozenEstimator`.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     tol : float, default=1e-6
-        Stops where no prior changes by more.
+        Iterations stop when no prior changes by more.
     on : {"X_val", "y_val"}, default="X_val"
-        What the new priors are from: the features of the validation rows, where ``y_val`` may be left out and is not
-        read, not even for a class of its own; or the shares of their labels, counted.
+        Source of the new priors: the features of the validation rows (``y_val`` is ignored and may be left out), or the
+        shares of their labels.
 
     Attributes
     ----------
@@ -48,19 +48,17 @@ class PriorCorrection(Baseline):
     priors_ : array of shape (m,)
         The new priors.
     log_likelihood_ : array
-        Mean log likelihood of the validation rows, relative to the training priors (0, then after each iteration, so
-        ``n_iter_ + 1`` values); it never falls. Only with ``on="X_val"``.
+        Mean log likelihood of the validation rows, relative to the training priors: 0, then the value after each
+        iteration (``n_iter_ + 1`` values). It never decreases. Only with ``on="X_val"``.
     n_iter_ : int
-        Iterations; 0 where labels are counted.
+        Number of iterations; 0 with ``on="y_val"``.
     estimator_ : classifier
         The fitted model.
-    classes_ : array of shape (m,)
-        The classes.
 
     Notes
     -----
-    A class without training rows is unknown to the model and stays at probability 0. A class whose new prior is 0 gets
-    probability 0, except in rows where the model is sure of such classes: these are left as they are.
+    A class without training rows is unknown to the model and keeps probability 0. A class whose new prior is 0 gets
+    probability 0. Rows to which the model gives only such classes are not changed.
 
     Examples
     --------
@@ -88,12 +86,8 @@ class PriorCorrection(Baseline):
         self.tol = tol
         self.on = on
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the adjusted probabilities (n, m)."""
-        return self._new_scores(X)
-
     def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> BothSides:
-        """Return the rows of both sides; labels that are not read are replaced by one of the training labels."""
+        """Return the rows of both sides; ignored validation labels are replaced by a training label."""
         if self.on not in SOURCES:
             raise SettingError(unknown(self.on, SOURCES, what="value of on"))
         if self.on == "X_val" and X_val is not None:
@@ -104,7 +98,7 @@ class PriorCorrection(Baseline):
         """Fit the model and find the new priors."""
         check_count(self.max_iter, name="max_iter", low=1)
         check_in_range(self.tol, name="tol", low=0, high=1)
-        self.estimator_ = self._fitted_model(rows)
+        self.estimator_ = fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {})
         self.train_priors_ = _shares(rows.y, rows.n_classes)
         if self.on == "y_val":
             self.priors_, self.n_iter_ = _shares(rows.y_val, rows.n_classes), 0
@@ -114,12 +108,6 @@ class PriorCorrection(Baseline):
             likelihoods, start=self.train_priors_, max_iter=self.max_iter, tol=self.tol
         )
         self.n_iter_ = len(self.log_likelihood_) - 1
-
-    def _fitted_model(self, rows: BothSides) -> Any:
-        """Return the model, fitted to the training rows unless it is frozen."""
-        if is_frozen(self.estimator):
-            return self.estimator
-        return fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {})
 
     def _scores(self, X: Any) -> FloatArray:
         """Return the adjusted probabilities."""
@@ -133,15 +121,16 @@ class PriorCorrection(Baseline):
 def likeliest_priors(
     likelihoods: FloatArray, *, start: FloatArray, max_iter: int, tol: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the priors under which rows are likeliest, and the mean log likelihood before and after each iteration.
+    """Return the priors of maximum likelihood, and the mean log likelihood before and after each iteration.
 
-    ``likelihoods`` (n, m) are those of the rows in each class, up to a factor for each row. Rows that no class with a
-    prior above 0 explains are left out.
+    ``likelihoods`` (n, m) are those of the rows in each class, up to a factor for each row. Rows with likelihood 0 in
+    all classes whose prior is above 0 are left out.
     """
     rows = likelihoods[likelihoods @ start > 0]
     if len(rows) == 0:
         raise InputError(
-            f"none of the {len(likelihoods)} validation rows is of a class that the training rows have, says the model"
+            f"the model gives the {len(likelihoods)} validation rows probability 0 in all classes of the training "
+            "rows: give validation rows of these classes"
         )
     priors, trace, change = start, [_mean_log(rows, start)], np.inf
     while change > tol and len(trace) <= max_iter:
@@ -164,7 +153,7 @@ def _mean_log(rows: FloatArray, priors: FloatArray) -> float:
 
 
 def _likelihoods(eta: FloatArray, priors: FloatArray) -> FloatArray:
-    """Return probabilities divided by the priors they were learnt with, 0 where these are 0."""
+    """Return probabilities divided by the priors of the training rows; 0 where the prior is 0."""
     return np.divide(eta, priors, out=np.zeros_like(eta), where=priors > 0)
 
 

@@ -1,10 +1,10 @@
-"""Softmax regression with sample weights, soft targets and a transition matrix; and the pieces others train it with.
+"""Softmax regression with sample weights, soft targets and a transition matrix, and functions to train it.
 
 ========== ============ ======================================================================
 ``theta``   (m, d + 1)   parameters: a row for each class, its coefficients and then its intercept
-``scores``  (n, m)       x . coef + intercept; their softmax are the probabilities p
-``targets`` (n, m)       the distribution of each row's label: one-hot where it is known
-``T``       (m, m)       transition: ``T[i, j]`` is the probability of label j where the class is i
+``scores``  (n, m)       x . coef + intercept; their softmax gives the probabilities p
+``targets`` (n, m)       the distribution of each row's label: one-hot for a known label
+``T``       (m, m)       transition: ``T[i, j]`` is the probability of label j given class i
 ========== ============ ======================================================================
 """
 
@@ -40,40 +40,40 @@ from postshift._validation import (
 from postshift.estimators.model import is_frozen, positions
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
 
-_SMALL_GRADIENT = 1e-5  # of the mean loss; a line search that ends there ends for rounding
-_SAME = 1e-6  # probabilities that differ by less are the same
-_WIDE = 4000  # features, from which on a matrix of d by d is too large
+_SMALL_GRADIENT = 1e-5  # of the mean loss; a line search that fails there fails because of rounding
+_SAME = 1e-6  # probabilities that differ by less count as equal
+_WIDE = 4000  # with more features, a matrix of d by d is too large
 _RIDGE = 1e-10  # relative
-_UNSEEN = float(np.log(1e-3))  # added to the mean score: what a class starts with that the model does not know
+_UNSEEN = float(np.log(1e-3))  # added to the mean score: the start of a class unknown to the model
 
 
 class SoftmaxRegression(ClassifierMixin, BaseEstimator):
     """Multinomial logistic regression that takes soft targets and a transition matrix.
 
-    It minimises ``C * sum_i w_i loss_i + ||coef||^2 / 2``, as :class:`sklearn.linear_model.LogisticRegression` does
-    (with two classes the penalty counts twice: there, two rows of coefficients stand for one), by L-BFGS. The features
-    are taken as they are: standardise them first where their scales differ.
+    L-BFGS minimises ``C * sum_i w_i loss_i + ||coef||^2 / 2``, as in :class:`sklearn.linear_model.LogisticRegression`
+    (with two classes the penalty counts twice, because two rows of coefficients stand for one). Standardise the
+    features first if their scales differ.
 
     Parameters
     ----------
     C : float, default=1.0
         Inverse strength of the penalty; ``numpy.inf`` for none.
     transition : array-like of shape (m, m), optional
-        Probability of each label (column) given the class (row). The loss is then ``-log (p T)[label]``: that of noisy
-        labels, with ``p`` the probabilities of the classes. Such a loss may have several minima.
+        Probability of each label (column) given the class (row). With it the loss is ``-log (p T)[label]``: that of
+        noisy labels, where ``p`` are the probabilities of the classes. Such a loss may have several minima.
     max_iter : int, default=1000
-        The most iterations.
+        Maximum number of iterations.
     tol : float, default=1e-8
-        The search ends where no entry of the mean loss's gradient is larger, in units that make its curvature about 1.
+        Iterations stop when no entry of the gradient of the mean loss is larger, in units of curvature about 1.
 
     Attributes
     ----------
     classes_ : array of shape (m,)
         The classes.
     coef_, intercept_ : arrays of shape (m, d) and (m,)
-        The parameters, a row for each class, also where there are two.
+        The parameters, a row for each class, also for two classes.
     n_iter_ : int
-        Iterations made.
+        Number of iterations.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -103,18 +103,18 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n, d)
             The rows.
         y : array-like of shape (n,) or (n, m)
-            Labels, or for each row the distribution of its label.
+            Labels, or the distribution of the label of each row.
         sample_weight : array-like of shape (n,), optional
-            How often each row counts.
+            Weights of the rows.
         classes : array-like of shape (m,), optional
-            The classes, sorted, where rows of some may be missing; names of the columns of ``y`` where it has them.
+            The classes, sorted, if some have no rows; or the names of the columns of ``y``.
         start : pair of arrays of shape (m, d) and (m,), optional
-            Coefficients and intercepts to start from; zeros by default.
+            Initial coefficients and intercepts; zeros by default.
 
         Returns
         -------
         SoftmaxRegression
-            Itself.
+            The fitted model.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         targets = self._targets(y, n_rows=X.shape[0], classes=classes)
@@ -133,8 +133,8 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         return np.asarray(softmax(self._scores(X), axis=1))
 
     def predict(self, X: Any) -> Any:
-        """Return the likeliest class of every row."""
-        scores = self._scores(X)
+        """Return the most probable class of every row."""
+        scores = self._scores(X)  # raises before the fit
         return self.classes_[np.argmax(scores, axis=1)]
 
     def _scores(self, X: Any) -> FloatArray:
@@ -144,7 +144,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         return scores_of(X, theta_of(self))
 
     def _targets(self, y: Any, *, n_rows: int, classes: Any) -> FloatArray:
-        """Return the distribution of each row's label; learns the classes."""
+        """Return the distribution of each row's label; set ``classes_``."""
         if y is None:
             raise ValueError("SoftmaxRegression requires y to be passed, but the target y is None")
         if _has_columns(y):
@@ -158,16 +158,18 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         if len(labels) != n_rows:
-            raise ShapeError(f"X and y must have as many rows. Got {n_rows} rows and {len(labels)} labels")
+            raise ShapeError(f"X and y must have the same number of rows. Got {n_rows} rows and {len(labels)} labels")
         self.classes_ = np.unique(labels) if classes is None else np.asarray(classes)
         if len(self.classes_) < 2:
-            raise LabelError(f"a classifier needs two classes or more. Got one class, {self.classes_.tolist()}")
+            raise LabelError(
+                f"a classifier needs rows of at least two classes. Got one class, {self.classes_.tolist()}"
+            )
         return one_hot(positions(labels, self.classes_, name="y"), len(self.classes_))
 
     def _minimise(
         self, loss: Callable[[FloatArray], tuple[float, FloatArray]], theta: FloatArray, units: _Units
     ) -> None:
-        """Find the parameters of the least loss, from ``theta`` on."""
+        """Find the parameters with the least loss, starting from ``theta``."""
 
         def objective(psi: FloatArray) -> tuple[float, FloatArray]:
             value, slope = loss(units.theta(psi.reshape(theta.shape)))
@@ -182,7 +184,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         slope = float(np.abs(found.jac).max())
         if not found.success and slope > max(self.tol, _SMALL_GRADIENT):
             warnings.warn(
-                f"not at the minimum after {found.nit} iterations: the gradient is {slope:.2g}, tol is {self.tol:g}; "
+                f"no minimum found after {found.nit} iterations: the gradient is {slope:.2g}, tol is {self.tol:g}; "
                 "scale the features or raise max_iter",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -191,7 +193,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         set_theta(self, units.theta(found.x.reshape(theta.shape)))
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse rows are taken."""
+        """Declare that sparse rows are supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -213,8 +215,8 @@ def scores_of(X: Any, theta: FloatArray) -> FloatArray:
 def row_losses(scores: FloatArray, targets: FloatArray, transition: Any = None) -> tuple[FloatArray, FloatArray]:
     """Return the cross-entropy of each row (n,) and its derivatives in the scores (n, m), the residuals.
 
-    Without a transition these are ``p - targets``. With one, the loss is that of labels with probabilities ``p T``, and
-    the targets are replaced by the distribution of the class given the label.
+    Without a transition the residuals are ``p - targets``. With one, the labels have probabilities ``p T``, and the
+    targets are replaced by the distribution of the class given the label.
     """
     log_p = log_softmax(scores, axis=1)
     if transition is None:
@@ -225,7 +227,7 @@ def row_losses(scores: FloatArray, targets: FloatArray, transition: Any = None) 
 
 
 def gradient_of(X: Any, residuals: FloatArray) -> FloatArray:
-    """Return the gradient in theta (m, d + 1) of a sum over rows, from its derivatives in the scores."""
+    """Return the gradient in theta (m, d + 1) of a sum over rows from its derivatives in the scores."""
     return np.column_stack([residuals.T @ X, residuals.sum(axis=0)])
 
 
@@ -251,18 +253,18 @@ def mean_loss(theta: FloatArray, X: Any, targets: FloatArray) -> tuple[float, Fl
 
 
 def penalty_of(C: Any, *, n_classes: int, total: float) -> float:
-    """Return what ``||coef||^2 / 2`` is multiplied by, next to the mean loss of rows that count ``total``."""
+    """Return the factor of ``||coef||^2 / 2`` in the mean loss of rows with total weight ``total``."""
     strength = 1 / check_in_range(C, name="C", low=0, high=np.inf, open_low=True)
     return (2 if n_classes == 2 else 1) * strength / float(total)
 
 
 def safe_step(X: Any) -> float:
-    """Return the step 1 / L of gradient descent on the mean loss of rows: it always goes down."""
+    """Return the step 1 / L of gradient descent on the mean loss of rows, with which the loss always decreases."""
     return float(1 / np.linalg.norm(_curvature_bound(X, np.full(X.shape[0], 1 / X.shape[0])), 2))
 
 
 def check_transition(transition: Any, targets: FloatArray) -> FloatArray:
-    """Return a transition matrix, refused unless its rows are distributions and it allows for every label there is."""
+    """Return a transition matrix; raise unless its rows are distributions and every label has some probability."""
     table = check_eta(transition, name="transition")
     n_classes = targets.shape[1]
     if table.shape != (n_classes, n_classes):
@@ -280,12 +282,12 @@ def check_transition(transition: Any, targets: FloatArray) -> FloatArray:
 def _corrected(log_p: FloatArray, targets: FloatArray, transition: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the losses (n,) under a transition and the expected classes given the labels (n, m)."""
     losses, expected = np.zeros(len(log_p)), np.zeros_like(log_p)
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
         log_t = np.log(transition)
     for label in range(log_p.shape[1]):
         rows = np.flatnonzero(targets[:, label])
         joint = log_p[rows] + log_t[:, label]
-        top = joint.max(axis=1, keepdims=True)  # finite: check_transition saw to it
+        top = joint.max(axis=1, keepdims=True)  # finite, because of check_transition
         terms = np.exp(joint - top)
         total = terms.sum(axis=1, keepdims=True)
         losses[rows] -= targets[rows, label] * (top + np.log(total))[:, 0]
@@ -294,7 +296,7 @@ def _corrected(log_p: FloatArray, targets: FloatArray, transition: FloatArray) -
 
 
 def _curvature_bound(X: Any, shares: FloatArray) -> FloatArray:
-    """Return half the mean of ``(x, 1) (x, 1)'``: for no class does the mean loss curve by more in its row of theta."""
+    """Return half the mean of ``(x, 1) (x, 1)'``, a bound on the curvature of the mean loss in a row of theta."""
     ones = np.ones((X.shape[0], 1))
     extended = hstack([X, ones], format="csr") if issparse(X) else np.hstack([X, ones])
     gram = extended.T @ (diags_array(shares / 2) @ extended)
@@ -303,23 +305,23 @@ def _curvature_bound(X: Any, shares: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """Coordinates ``psi = theta root`` in which the loss is about as curved in every direction.
+    """Coordinates ``psi = theta root`` in which the curvature of the loss is about the same in every direction.
 
-    L-BFGS needs some ten iterations in them where it needs hundreds in theta, as one-hot features depend on each other.
-    Without a root psi is theta.
+    One-hot features are dependent: L-BFGS needs hundreds of iterations in theta and about ten in psi. Without a root,
+    psi is theta.
     """
 
     root: FloatArray | None
 
     @classmethod
     def of(cls, X: Any, shares: FloatArray, penalty: float) -> Self:
-        """Return the coordinates for these rows; theta itself where a matrix of d by d would be large."""
+        """Return the coordinates for these rows; theta itself if there are many features."""
         if X.shape[1] > _WIDE:
             return cls(None)
         bound = _curvature_bound(X, shares)
         diagonal = np.einsum("ii->i", bound)
         diagonal[:-1] += penalty
-        diagonal += _RIDGE * bound.trace()  # features may depend on each other, and the penalty be 0
+        diagonal += _RIDGE * bound.trace()  # features may be dependent, and the penalty may be 0
         return cls(cholesky(bound, lower=True))
 
     def psi(self, theta: FloatArray) -> FloatArray:
@@ -331,7 +333,7 @@ class _Units:
         return psi if self.root is None else solve_triangular(self.root, psi.T, lower=True, trans="T").T
 
     def slope(self, slope: FloatArray) -> FloatArray:
-        """Return the gradient in psi, given that in theta."""
+        """Return the gradient in psi from that in theta."""
         return slope if self.root is None else solve_triangular(self.root, slope.T, lower=True).T
 
 
@@ -339,7 +341,7 @@ class _Units:
 
 
 def head_and_last(model: Any) -> tuple[Any, Any]:
-    """Return the transforming steps of a model, None where it has none, and the model proper; neither frozen."""
+    """Return the transforming steps of a model (or None) and its last step, neither of them frozen."""
     inner = _thawed(model)
     if not isinstance(inner, Pipeline):
         return None, inner
@@ -352,7 +354,7 @@ def joined(head: Any, model: Any) -> Any:
 
 
 def fitted_head(estimator: Any, X: Any, y: Any, *, method: str) -> tuple[Any, Any, SoftmaxRegression]:
-    """Return fitted transforming steps (or None), the rows they make, and the softmax regression to be trained."""
+    """Return the fitted transforming steps (or None), the transformed rows, and the softmax regression to train."""
     if is_frozen(estimator):
         raise InputError(f"{method} trains the model itself: give one that is not frozen")
     head, last = head_and_last(SoftmaxRegression() if estimator is None else estimator)
@@ -362,7 +364,7 @@ def fitted_head(estimator: Any, X: Any, y: Any, *, method: str) -> tuple[Any, An
             "LogisticRegression(C=c) give SoftmaxRegression(C=c), the same model"
         )
     if last.transition is not None:
-        raise InputError(f"the model of {method} must have no transition of its own: give it to the method, or None")
+        raise InputError(f"the model of {method} must have transition=None. Got a matrix: set it to None")
     if head is None:
         return None, X, clone(last)
     head = clone(head)
@@ -370,7 +372,7 @@ def fitted_head(estimator: Any, X: Any, y: Any, *, method: str) -> tuple[Any, An
 
 
 def transformed(head: Any, X: Any) -> Any:
-    """Return rows as the model proper sees them."""
+    """Return rows as the last step of a model sees them."""
     return X if head is None else head.transform(X)
 
 
@@ -380,7 +382,7 @@ def as_design(X: Any) -> Any:
 
 
 def softmax_model(theta: FloatArray, *, X: Any, classes: Any) -> SoftmaxRegression:
-    """Return a fitted softmax regression with given parameters, for rows such as these."""
+    """Return a fitted softmax regression with given parameters for rows like these."""
     model = SoftmaxRegression()
     validate_data(model, X, skip_check_array=True)
     model.classes_, model.n_iter_ = classes, 0
@@ -389,12 +391,12 @@ def softmax_model(theta: FloatArray, *, X: Any, classes: Any) -> SoftmaxRegressi
 
 
 def set_theta(model: SoftmaxRegression, theta: FloatArray) -> None:
-    """Give a model its parameters."""
+    """Set the parameters of a model."""
     model.coef_, model.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
 
 
 def theta_of(model: Any) -> FloatArray:
-    """Return the parameters of a fitted linear model, a row for each of its classes."""
+    """Return the parameters of a fitted linear model, a row for each class."""
     theta = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
     return np.vstack([-theta, theta]) / 2 if len(theta) == 1 else theta  # one row stands for two classes
 
@@ -402,19 +404,18 @@ def theta_of(model: Any) -> FloatArray:
 def start_of(model: Any, *, X: Any, classes: Any) -> FloatArray:
     """Return the parameters (m, d + 1) of a fitted linear model whose probabilities are the softmax of its scores.
 
-    A class that the model does not know gets the mean score of the others and a little probability. ``X`` are rows to
-    compare probabilities on.
+    A class unknown to the model starts with a small probability. The probabilities are compared on the rows ``X``.
     """
     if not all(hasattr(model, name) for name in ("coef_", "intercept_", "predict_proba")):
         raise InputError(
-            f"{model!r} is no softmax model (coef_, intercept_ and predict_proba): give SoftmaxRegression or "
+            f"{model!r} is not a softmax model (coef_, intercept_ and predict_proba): give SoftmaxRegression or "
             "LogisticRegression, alone or as the last step of a Pipeline"
         )
     known = theta_of(model)
     off = np.abs(softmax(scores_of(as_design(X), known), axis=1) - model.predict_proba(X)).max()
     if off > _SAME:
         raise InputError(
-            f"the probabilities of {model!r} are not the softmax of its scores (off by up to {off:.2g}): it may be "
+            f"the probabilities of {model!r} are not the softmax of its scores (difference {off:.2g}): it may be "
             "one-versus-rest; give SoftmaxRegression or a multinomial LogisticRegression"
         )
     theta = np.tile(known.mean(axis=0), (len(classes), 1))
@@ -430,7 +431,7 @@ def _has_columns(y: Any) -> bool:
 
 
 def _checked_start(start: Any, targets: FloatArray, X: Any) -> FloatArray:
-    """Return coefficients and intercepts as one array, their shapes checked."""
+    """Return coefficients and intercepts as one array, after a check of their shapes."""
     if not isinstance(start, tuple | list) or len(start) != 2:
         raise SettingError("start must be a pair: coefficients (m, d) and intercepts (m,)")
     coef, intercept = (as_numbers(part, name="start") for part in start)
@@ -441,5 +442,5 @@ def _checked_start(start: Any, targets: FloatArray, X: Any) -> FloatArray:
 
 
 def _thawed(model: Any) -> Any:
-    """Return what is in a frozen model, or the model."""
+    """Return the model inside a frozen model, or the model itself."""
     return model.estimator if is_frozen(model) else model

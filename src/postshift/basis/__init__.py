@@ -1,4 +1,4 @@
-"""Basis functions: columns phi in [0, 1] that say where example weights may differ."""
+"""Basis functions: columns phi in [0, 1] that define where example weights may differ."""
 
 from __future__ import annotations
 

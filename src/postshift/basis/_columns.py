@@ -1,4 +1,4 @@
-"""Columns of data frames (pandas, polars), arrays and sparse matrices, without importing any frame library."""
+"""Columns of data frames (pandas, polars), arrays and sparse matrices, without importing pandas or polars."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from postshift.exceptions import BasisError, ShapeError
 
 
 def is_frame(X: Any) -> bool:
-    """Tell a data frame from everything else."""
+    """Return whether ``X`` is a data frame."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
 def names_of(X: Any) -> list[Any]:
-    """Return the names of a frame's columns; anything else has none."""
+    """Return the names of the columns of a data frame; empty for anything else."""
     return list(X.columns) if is_frame(X) else []
 
 
 def place_of(column: Any, X: Any) -> int:
-    """Return the position of a column that is given by its name or by its position."""
+    """Return the position of a column, given by name or by position."""
     names = names_of(X)
     if column in names:
         return names.index(column)
     if isinstance(column, int | np.integer):
         width = len(names) if names else (*np.shape(X), 0)[1]
         if not 0 <= column < width:
-            raise BasisError(f"there is no column {column}: the positions are 0 to {width - 1}")
+            raise BasisError(f"there is no column {column}: give a position from 0 to {width - 1}")
         return int(column)
     if not names:
-        raise BasisError(f"column {column!r} is a name, and the input is no data frame: give one, or give positions")
+        raise BasisError(
+            f"column {column!r} is a name, and the input is not a data frame: give a data frame, or positions"
+        )
     raise BasisError(unknown(column, map(str, names), what="column"))
 
 
 def take_columns(X: Any, places: int | Sequence[int]) -> Any:
-    """Return one column (one-dimensional) or several of them."""
+    """Return one column (one-dimensional) or several columns."""
     if sparse.issparse(X):
         part = X.tocsc()[:, np.atleast_1d(places)]
         return part.toarray().ravel() if isinstance(places, int) else part
@@ -50,14 +52,14 @@ def take_columns(X: Any, places: int | Sequence[int]) -> Any:
 
 
 def one_per_row(values: Any, *, what: str) -> NDArray[Any]:
-    """Return one value per row, refused where some are missing."""
+    """Return one value per row; raise if some are missing."""
     flat = np.asarray(values.toarray() if sparse.issparse(values) else values)
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     if flat.ndim != 1 or len(flat) == 0:
         raise ShapeError(f"{what} must be one value per row. Got shape {flat.shape} instead")
     if missing(flat).any():
-        raise BasisError(f"{what} must not be missing (None or NaN): give missing ones a name of their own")
+        raise BasisError(f"{what} must not be missing (None or NaN): give missing ones a separate value")
     return flat
 
 
@@ -69,7 +71,7 @@ def missing(flat: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _differs(value: Any) -> bool:
-    """Tell whether a value differs from itself, as NaN does; NA cannot even say."""
+    """Return whether a value differs from itself, as NaN does; a comparison with NA raises."""
     try:
         return bool(value != value)  # noqa: PLR0124
     except (TypeError, ValueError):
@@ -86,23 +88,23 @@ def distinct(values: NDArray[Any], *, what: str) -> tuple[list[Any], NDArray[np.
 
 
 def text_columns(X: Any) -> list[int]:
-    """Return the positions of a frame's columns that hold neither numbers nor booleans."""
+    """Return the positions of the columns of a data frame that hold neither numbers nor booleans."""
     return [place for place in range(len(names_of(X))) if not _is_number(take_columns(X, place).dtype)]
 
 
 def _is_number(dtype: Any) -> bool:
-    """Tell whether a column of this type (NumPy's, pandas' or polars') holds numbers or booleans."""
+    """Return whether a dtype of NumPy, pandas or polars is for numbers or booleans."""
     if hasattr(dtype, "kind"):
         return dtype.kind in "biuf"
     return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
 
 
 def number_table(X: Any, *, owner: Any) -> Any:
-    """Return a table of finite floats, dense or CSR, refused where columns hold something else."""
+    """Return a table of finite floats, dense or CSR; raise if a column holds anything else."""
     if places := text_columns(X):
         names = ", ".join(repr(names_of(X)[place]) for place in places)
         raise BasisError(
-            f"{type(owner).__name__} takes numbers, and {names} hold none: name other columns "
+            f"{type(owner).__name__} needs numbers, and {names} are not numbers: give other columns "
             "(KMeansBasis(columns=[...])), or encode them"
         )
     return check_array(X, accept_sparse="csr", dtype=np.float64, estimator=owner, input_name="X")

@@ -1,8 +1,8 @@
-"""What every basis shares: columns in [0, 1] that cover every row, the same ones for every sample, with speaking names.
+"""What every basis shares: named columns in [0, 1] that cover every row, the same columns for all rows.
 
-A basis says what its functions are (``_functions``) and what they are called; the rest is decided here, once, on the
-rows of ``fit``: functions that are 0 everywhere and functions that repeat another are dropped, and where rows are not
-covered fully the complement ``1 - sum phi`` is appended as the last function.
+A basis defines its functions (``_functions``) and their names. The rest is decided here, on the rows of ``fit``:
+functions that are 0 everywhere or repeat another are dropped, and if some rows are not fully covered, the complement
+``1 - sum phi`` is appended as the last function.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from postshift._validation import FloatArray, IntArray
 from postshift.exceptions import BasisError, DuplicateBasisWarning, EmptyBasisWarning, ShapeError
 
 REST = "rest"
-TOLERANCE = 1e-6  # a scaler or a softmax in float32 is off by less
+TOLERANCE = 1e-6  # larger than the rounding errors of a scaler or a softmax in float32
 
 
 class Basis(TransformerMixin, BaseEstimator):
-    """Base of every basis of this library: a scikit-learn transformer into [0, 1] whose rows sum to at least 1.
+    """Base class of all bases: a scikit-learn transformer into [0, 1] whose rows sum to at least 1.
 
-    A subclass calls ``_input(X, reset=True)`` at the start of ``fit`` and returns ``_settled(rows, names)`` at its end;
-    ``_functions(rows)`` gives its functions, one column each.
+    A subclass defines ``_learn(rows, y)``, which fits it and returns the names of its functions, and
+    ``_functions(rows)``, which returns the functions, one column each. With other arguments of ``fit``, it overrides
+    ``fit``: call ``_input(X, reset=True)`` first and return ``_settled(rows, names)``.
 
     Attributes
     ----------
     names_ : list of str
-        Names of the functions, as ``get_feature_names_out`` gives them.
+        Names of the functions, as in ``get_feature_names_out``.
     kept_ : ndarray of int
-        Which of the functions were kept in ``fit``.
+        Positions of the functions that are not dropped.
     has_rest_ : bool
         Whether the last function is the complement of the others.
     shares_ : ndarray of shape (n_functions,)
@@ -45,8 +46,26 @@ class Basis(TransformerMixin, BaseEstimator):
 
     @property
     def fitted_on(self) -> Literal["train", "val"]:
-        """Which rows ``fit`` is meant for: those of the training or of the validation sample."""
+        """Which rows ``fit`` should get: the training rows or the validation rows."""
         return "train"
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the basis functions to rows.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Rows; some bases also take other objects.
+        y : array of shape (n_rows,), optional
+            Labels; many bases ignore them.
+
+        Returns
+        -------
+        Basis
+            The fitted basis.
+        """
+        rows = self._input(X, reset=True)
+        return self._settled(rows, self._learn(rows, y))
 
     def transform(self, X: Any) -> FloatArray:
         """Return the basis functions, one column each.
@@ -54,7 +73,7 @@ class Basis(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array, data frame or sparse matrix
-            Rows with the columns that there were in ``fit``.
+            Rows with the same columns as in ``fit``.
 
         Returns
         -------
@@ -66,10 +85,10 @@ class Basis(TransformerMixin, BaseEstimator):
         return self._finished(self._checked(rows), rows)
 
     def on_fit_rows(self, X: Any) -> FloatArray:
-        """Return the functions of the very rows of ``fit``, each without what was learnt from that row's own label.
+        """Return the functions of the rows of ``fit``, each without the effect of the row's own label.
 
-        Where labels choose what is near (:class:`RBFBasis`), a row is near its own class by being there; scores on such
-        functions would flatter. Other bases give what ``transform`` gives.
+        A row is always near itself, and so near its own class (:class:`RBFBasis`): scores on such functions would be
+        too high. For other bases this is ``transform``.
 
         Parameters
         ----------
@@ -84,16 +103,16 @@ class Basis(TransformerMixin, BaseEstimator):
         return np.asarray(self.transform(X))
 
     def _finished(self, table: FloatArray, rows: Any) -> FloatArray:
-        """Return the functions that are kept, and the complement."""
+        """Return the functions that are not dropped, and the complement."""
         if table.shape[1] != self.n_functions_:
             raise BasisError(
-                f"there were {self.n_functions_} basis functions in fit, and now there are {table.shape[1]}"
+                f"the basis had {self.n_functions_} functions in fit and has {table.shape[1]} now: fit it again"
             )
         table = table[:, self.kept_]
         if self.has_rest_:
             return np.column_stack([table, _rest(table)])
         short = table.sum(axis=1) < 1 - TOLERANCE
-        return self._mended(table, short, rows) if short.any() else table
+        return self._covered(table, short, rows) if short.any() else table
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the functions.
@@ -101,7 +120,7 @@ class Basis(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array of str, optional
-            Only compared with the names of the columns in ``fit``.
+            Compared with the names of the columns in ``fit``; not used otherwise.
 
         Returns
         -------
@@ -113,33 +132,42 @@ class Basis(TransformerMixin, BaseEstimator):
         return np.array(self.names_, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse input is fine, and that the subclass looks at the values where it needs to."""
+        """Declare that sparse input is supported; subclasses check the values."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
     def _input(self, X: Any, *, reset: bool = False) -> Any:
-        """Note (``reset``) or compare the number and the names of the columns; one value per row has none."""
+        """Store (``reset``) or compare the number and the names of the columns; one value per row has no columns."""
         if reset and hasattr(self, "n_features_in_"):
-            del self.n_features_in_  # scikit-learn leaves the old one where the new input has none
+            del self.n_features_in_  # scikit-learn keeps the old one if the new input has no columns
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
             raise ShapeError(
                 f"X must have two dimensions. Got shape {X.shape} instead. Reshape your data: (rows, columns)"
             )
         return validate_data(self, X, reset=reset, skip_check_array=True)
 
+    def _learn(self, rows: Any, y: Any) -> Sequence[str]:
+        """Fit to rows and return the names of the functions."""
+        raise NotImplementedError
+
     def _functions(self, rows: Any) -> FloatArray:
         """Return the functions, one column each, before any is dropped or appended."""
         raise NotImplementedError
 
-    def _settled(self, rows: Any, names: Sequence[str], *, rest: bool = False) -> Self:
-        """Decide which functions to keep and whether to append the complement (``rest``: in any case)."""
+    @property
+    def _always_rest(self) -> bool:
+        """Whether the complement is appended even if it is 0."""
+        return False
+
+    def _settled(self, rows: Any, names: Sequence[str]) -> Self:
+        """Decide which functions to drop and whether to append the complement; return the fitted basis."""
         self.names_ = list(names)
         table = self._checked(rows)
         self.n_functions_ = table.shape[1]
         self.kept_ = _distinct(table, self.names_)
         table = table[:, self.kept_]
-        self.has_rest_ = rest or bool((_rest(table) > 0).any())
+        self.has_rest_ = self._always_rest or bool((_rest(table) > 0).any())
         if self.has_rest_:
             table = np.column_stack([table, _rest(table)])
         kept = [self.names_[place] for place in self.kept_]
@@ -148,10 +176,10 @@ class Basis(TransformerMixin, BaseEstimator):
         return self
 
     def _checked(self, rows: Any) -> FloatArray:
-        """Return the functions, refused unless there is one row each with values in [0, 1]."""
+        """Return the functions; raise unless they have one row per row and values in [0, 1]."""
         table = self._functions(rows)
         if len(table) != _num_samples(rows):
-            raise ShapeError(f"a basis gives one row per row. Got {len(table)} rows for {_num_samples(rows)}")
+            raise ShapeError(f"a basis must return one row per row. Got {len(table)} rows for {_num_samples(rows)}")
         bad = ~((table >= -TOLERANCE) & (table <= 1 + TOLERANCE))
         if bad.any():
             place = int(np.argmax(bad.any(axis=0)))
@@ -162,16 +190,16 @@ class Basis(TransformerMixin, BaseEstimator):
             )
         return np.clip(table, 0, 1)
 
-    def _mended(self, table: FloatArray, short: NDArray[np.bool_], rows: Any) -> FloatArray:  # noqa: ARG002
-        """Return the table with rows mended that are not covered, or refuse them."""
+    def _covered(self, table: FloatArray, short: NDArray[np.bool_], rows: Any) -> FloatArray:  # noqa: ARG002
+        """Return the table with all rows covered, or raise."""
         raise BasisError(
             f"{int(short.sum())} rows are not covered (their functions sum to {table.sum(axis=1).min():g} or more), "
-            "and in fit there were none such: fit on rows that have them, so that the complement is appended"
+            "and all rows in fit were: fit on rows that include such rows, so that the complement is appended"
         )
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Return names of which none occurs twice: the second ``a`` is ``a 2``."""
+    """Return unique names: the second ``a`` becomes ``a 2``."""
     found: list[str] = []
     for name in names:
         number, candidate = 1, name
@@ -183,13 +211,13 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def _rest(table: FloatArray) -> FloatArray:
-    """Return what is missing to 1 in every row, 0 where it is rounding."""
+    """Return the complement to 1 of every row; rounding errors count as 0."""
     rest = 1 - table.sum(axis=1)
     return np.where(rest > TOLERANCE, rest, 0.0)
 
 
 def _distinct(table: FloatArray, names: Sequence[str]) -> IntArray:
-    """Return the functions that are neither 0 everywhere nor the same as an earlier one; warn of the others."""
+    """Return the functions that are neither 0 everywhere nor equal to an earlier one; warn about the others."""
     first: dict[bytes, int] = {}
     empty, repeated = [], []
     for place, column in enumerate(table.T):
@@ -207,7 +235,7 @@ def _distinct(table: FloatArray, names: Sequence[str]) -> IntArray:
         )
     if repeated:
         warnings.warn(
-            f"dropped the basis functions {', '.join(repeated)}: on the rows of fit they are the same as another",
+            f"dropped the basis functions {', '.join(repeated)}: on the rows of fit they equal another function",
             DuplicateBasisWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""Clusters of the rows, hard ones by k-means and soft ones by nearness to given points."""
+"""Clusters of the rows: hard ones with k-means, soft ones by nearness to given points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from postshift.basis.base import Basis
 from postshift.basis.user import applied, fitted_copy
 from postshift.exceptions import BasisError, SettingError
 
-BLOCK = 4_000_000  # distances held at a time: 32 MB
+BLOCK = 4_000_000  # distances in memory at a time: 32 MB
 BY = ("class", "all")
 
 
@@ -32,9 +32,9 @@ class KMeansBasis(Basis):
     n_clusters : int, default=5
         Number of clusters.
     columns : sequence of str or int, optional
-        Columns by name or by position; all of them if not given. They must hold numbers.
+        Columns by name or by position, all by default. They must hold numbers.
     scale : bool, default=True
-        Whether to divide every column by its standard deviation (and, unless sparse, to centre it) first.
+        Whether to standardise every column first (sparse columns are not centred).
     random_state : int, optional, default=0
         Seed of k-means.
 
@@ -59,23 +59,9 @@ class KMeansBasis(Basis):
         self.scale = scale
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Find the clusters.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            Rows of numbers.
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        KMeansBasis
-            Itself.
-        """
+    def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
+        """Find the clusters."""
         check_count(self.n_clusters, name="n_clusters", low=1)
-        rows = self._input(X, reset=True)
         named = [self.columns] if isinstance(self.columns, str | int) else self.columns
         self.places_ = None if named is None else [place_of(column, rows) for column in named]
         numbers = self._numbers(rows)
@@ -83,12 +69,14 @@ class KMeansBasis(Basis):
         self.scaler_ = StandardScaler(with_mean=with_mean).set_output(transform="default") if self.scale else None
         scaled = self.scaler_.fit_transform(numbers) if self.scaler_ is not None else numbers
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: told of below
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # fewer distinct rows than clusters: EmptyBasisWarning follows
             self.kmeans_ = KMeans(self.n_clusters, random_state=self.random_state).fit(scaled)
-        return self._settled(rows, [f"cluster {place + 1}" for place in range(self.n_clusters)])
+        return [f"cluster {place + 1}" for place in range(self.n_clusters)]
 
     def _numbers(self, rows: Any) -> Any:
-        """Return the columns that count, as numbers."""
+        """Return the columns as numbers."""
         return number_table(rows if self.places_ is None else take_columns(rows, self.places_), owner=self)
 
     def _functions(self, rows: Any) -> FloatArray:
@@ -100,30 +88,30 @@ class KMeansBasis(Basis):
 
 
 class RBFBasis(Basis):
-    r"""One basis function per group of points: the mean nearness of a row to them, as in the paper's experiments.
+    r"""One basis function per group of points: the mean nearness of a row to the points, as in the paper.
 
     .. math:: \phi_g(x) = \frac{1}{n_g} \sum_{c \in g} \mathrm{clip}\bigl(\exp(-\|x - c\|^2 / (2 \, width^2))\bigr)
 
-    The points are the rows given to ``fit``, which are meant to be *validation* rows (``fitted_on`` is ``"val"``),
-    grouped by their class. Eq. (7) of the paper misses the square. The complement is always the last function: a row
-    that is far from every point may come later.
+    The points are the rows given to ``fit``, which should be *validation* rows (``fitted_on`` is ``"val"``), grouped by
+    class. Eq. (7) of the paper omits the square. The complement is always the last function, because later rows may be
+    far from every point.
 
     Parameters
     ----------
     by : {"class", "all"}, callable or str, default="class"
-        How the points are grouped: by ``y``; all together; by one value per row that ``by(X)`` gives; by the column of
-        that name. ``fit(X, y, groups=...)`` goes before it.
+        How the points are grouped: by ``y``; all together; by the values of ``by(X)``, one per row; or by the column of
+        that name. ``fit(X, y, groups=...)`` overrides it.
     width : float, default=2.0
         Width of the kernel.
     clip : (float, float), default=(0.01, 0.99)
-        Range that the kernel's values are clipped to.
+        Range to which the values of the kernel are clipped.
     embedding : transformer or callable, optional
-        Applied to the rows first, after a copy of it was fitted on the rows (and ``y``) of ``fit``. One that is fitted
-        already and is to stay so goes into scikit-learn's ``FrozenEstimator``.
+        Applied to the rows first; a copy is fitted to the rows (and ``y``) of ``fit``. Pass a fitted one in
+        scikit-learn's ``FrozenEstimator``.
     max_points : int, optional
-        At most so many points per group, drawn at random.
+        Maximum number of points per group, drawn at random.
     random_state : int, optional, default=0
-        Seed of that draw.
+        Seed of the draw.
 
     Examples
     --------
@@ -155,25 +143,25 @@ class RBFBasis(Basis):
 
     @property
     def fitted_on(self) -> Literal["train", "val"]:
-        """Validation rows are its points."""
+        """Validation rows: they are the points."""
         return "val"
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Keep the rows as the points that nearness is measured to.
+        """Store the rows as points.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix
-            Validation rows: numbers, or what ``embedding`` takes.
+            Validation rows: numbers, or the input of ``embedding``.
         y : array of shape (n_rows,), optional
             Their classes; needed if ``by="class"`` and no groups are given.
         groups : array of shape (n_rows,), optional
-            Their groups, in place of ``by``.
+            Their groups, instead of ``by``.
 
         Returns
         -------
         RBFBasis
-            Itself.
+            The fitted basis.
         """
         self._check_settings()
         needs_y = groups is None and isinstance(self.by, str) and self.by == "class"
@@ -187,21 +175,15 @@ class RBFBasis(Basis):
         kept, places = self._drawn(places)
         self.points_, self.rows_ = points[kept], kept
         self.assignment_ = (places[:, None] == np.arange(len(levels))) / np.bincount(places)
-        return self._settled(rows, [f"near {label}{level}" for level in levels], rest=True)
+        return self._settled(rows, [f"near {label}{level}" for level in levels])
+
+    @property
+    def _always_rest(self) -> bool:
+        """Later rows may be far from every point."""
+        return True
 
     def on_fit_rows(self, X: Any) -> FloatArray:
-        """Return the functions of the rows of ``fit``, each row's nearness to itself left out.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            The rows of ``fit``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_functions)
-            Values in [0, 1]; every row sums to at least 1.
-        """
+        """Return the functions of the rows of ``fit``, without the nearness of each row to itself."""
         rows = self._input(X)
         table = self._checked(rows)
         groups = np.argmax(self.assignment_, axis=1)
@@ -212,7 +194,7 @@ class RBFBasis(Basis):
         return self._finished(table, rows)
 
     def _check_settings(self) -> None:
-        """Refuse settings out of range."""
+        """Raise if a setting is out of range."""
         check_in_range(self.width, name="width", low=0, high=np.inf, open_low=True, open_high=True)
         if self.max_points is not None:
             check_count(self.max_points, name="max_points", low=1)
@@ -220,7 +202,7 @@ class RBFBasis(Basis):
             raise SettingError(f"clip must be two numbers with 0 <= low < high <= 1. Got {self.clip!r} instead")
 
     def _grouping(self, rows: Any, y: Any, groups: Any) -> tuple[str, Any]:
-        """Return what the groups are called, and one value per row."""
+        """Return the prefix of the names of the groups, and the group of each row."""
         what = "groups of points"
         if groups is not None:
             return "group ", one_per_row(groups, what=what)
@@ -237,7 +219,7 @@ class RBFBasis(Basis):
         return f"{self.by}=", one_per_row(take_columns(rows, place), what=what)
 
     def _drawn(self, places: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the rows that are kept as points, at most ``max_points`` of a group, and their groups."""
+        """Return the rows that become points, at most ``max_points`` of a group, and their groups."""
         kept = np.arange(len(places))
         if self.max_points is not None:
             order = check_random_state(self.random_state).permutation(len(places))
@@ -246,7 +228,7 @@ class RBFBasis(Basis):
         return kept, places[kept]
 
     def _numbers(self, rows: Any) -> Any:
-        """Return the rows in the space where distances are taken."""
+        """Return the rows in the space of the distances."""
         return number_table(rows if self.embedding_ is None else applied(self.embedding_, rows), owner=self)
 
     def _functions(self, rows: Any) -> FloatArray:
@@ -260,7 +242,7 @@ class RBFBasis(Basis):
         return table
 
     def __sklearn_tags__(self) -> Any:
-        """Say that ``y`` is needed where it makes the groups."""
+        """Declare that ``y`` is required if it defines the groups."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = isinstance(self.by, str) and self.by == "class"
         return tags

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +29,16 @@ class ConstantBasis(Basis):
 
     short_name = "constant"
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn nothing but the number of columns.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            Rows of any kind.
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        ConstantBasis
-            Itself.
-        """
-        return self._settled(self._input(X, reset=True), ["constant"])
+    def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
+        """Return the name; nothing is learnt."""
+        return ["constant"]
 
     def _functions(self, rows: Any) -> FloatArray:
         """Return a column of ones."""
         return np.ones((_num_samples(rows), 1))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that the values are never looked at."""
+        """Declare that the values are never read."""
         tags = super().__sklearn_tags__()
         tags.no_validation = tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
@@ -60,29 +47,27 @@ class ConstantBasis(Basis):
 class GroupBasis(Basis):
     """One basis function per group: 1 on the rows of the group, 0 elsewhere; disjoint and covering.
 
-    The groups are the values of columns, what a function of the rows gives, or, where neither is said, the input itself
-    if it is one value per row (strings, numbers, booleans).
+    The groups are the values of columns, the values of a function of the rows, or by default the input itself, if it is
+    one value per row (strings, numbers, booleans).
 
     Parameters
     ----------
     columns : str, int or sequence of them, optional
-        Columns of a data frame by name, or of any table by position. Several of them: the groups are the combinations
-        that occur.
+        Columns of a data frame by name, or of any table by position. With several columns, the groups are the
+        combinations that occur.
     by : callable, optional
-        ``by(X)`` gives one value per row.
+        ``by(X)`` returns one value per row.
     values : sequence, optional
-        Only these values get a function of their own; all others share the complement. Tuples if there are several
-        columns.
+        Only these values get a function; all others share the complement. Tuples if there are several columns.
     unseen : bool or "average", default=False
-        What to do with a value that was not there in ``fit``: an error (``False``); the complement, which is then
-        always there, if without rows (``True``); or all functions at once, each with its share of the rows of ``fit``,
-        so that the row is weighted as rows are on average (``"average"``). Where other values share the complement
-        already, unseen ones join them.
+        How to treat a value that did not occur in ``fit``: raise an error (``False``); use the complement, which is
+        then always appended (``True``); or set every function to its share of the rows of ``fit``, so that the row gets
+        the average weights (``"average"``). If other values already share the complement, unseen ones do too.
 
     Attributes
     ----------
     groups_ : list
-        The groups with a function of their own, tuples if there are several columns.
+        The groups that have a function; tuples if there are several columns.
 
     Examples
     --------
@@ -115,23 +100,9 @@ class GroupBasis(Basis):
         self.values = values
         self.unseen = unseen
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the groups that there are.
-
-        Parameters
-        ----------
-        X : array, data frame, sparse matrix or one value per row
-            The rows, or the groups themselves.
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        GroupBasis
-            Itself.
-        """
+    def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
+        """Find the groups in the rows."""
         self._check_settings()
-        rows = self._input(X, reset=True)
         self.places_ = self._places(rows)
         parts = self._parts(rows)
         if self.values is None:
@@ -141,20 +112,25 @@ class GroupBasis(Basis):
         else:
             keys = [value if len(parts) > 1 else (value,) for value in self.values]
         self.groups_ = keys if len(parts) > 1 else [key[0] for key in keys]
-        self._learn(keys, n_parts=len(parts))
-        return self._settled(rows, self._names(rows, keys), rest=self.unseen is True)
+        self._number(keys, n_parts=len(parts))
+        return self._names(rows, keys)
+
+    @property
+    def _always_rest(self) -> bool:
+        """Whether unseen values use the complement."""
+        return self.unseen is True
 
     def _check_settings(self) -> None:
-        """Refuse settings that contradict each other."""
+        """Raise if a setting is invalid."""
         if self.columns is not None and self.by is not None:
             raise SettingError("give GroupBasis columns or by, not both")
         if self.by is not None and not callable(self.by):
-            raise SettingError(f"by must be a callable that gives one value per row. Got {self.by!r} instead")
+            raise SettingError(f"by must be a callable that returns one value per row. Got {self.by!r} instead")
         if self.unseen not in (True, False, "average"):
             raise SettingError(f"unseen must be True, False or 'average'. Got {self.unseen!r} instead")
 
     def _places(self, rows: Any) -> list[int] | None:
-        """Return the positions of the columns, or None where there is nothing to look up."""
+        """Return the positions of the columns, or None if no columns are given."""
         if self.columns is None:
             return None
         named = [self.columns] if isinstance(self.columns, str | int | np.integer) else list(self.columns)
@@ -163,7 +139,7 @@ class GroupBasis(Basis):
         return [place_of(column, rows) for column in named]
 
     def _parts(self, rows: Any) -> list[NDArray[Any]]:
-        """Return what the groups are made of: one array of values per column."""
+        """Return the values that define the groups: one array per column."""
         if self.by is not None:
             given: list[Any] = [self.by(copied(rows))]
         elif self.places_ is None:
@@ -172,8 +148,8 @@ class GroupBasis(Basis):
             given = [take_columns(rows, place) for place in self.places_]
         return [one_per_row(values, what=VALUES) for values in given]
 
-    def _learn(self, keys: Sequence[tuple[Any, ...]], *, n_parts: int) -> None:
-        """Give a number to the values of every column, and by them to the groups."""
+    def _number(self, keys: Sequence[tuple[Any, ...]], *, n_parts: int) -> None:
+        """Assign numbers to the values of every column, and from them to the groups."""
         wrong = [key for key in keys if not isinstance(key, tuple) or len(key) != n_parts]
         if wrong or not keys:
             raise SettingError(f"values must be tuples of {n_parts} values, one or more. Got {wrong or keys!r} instead")
@@ -184,7 +160,7 @@ class GroupBasis(Basis):
             self.codes_ = self.codes_ * len(numbers) + np.array([numbers[value] for value in column])
 
     def _codes(self, parts: Sequence[NDArray[Any]]) -> IntArray:
-        """Return one number per row, the same for the same combination; -1 where a value is not known."""
+        """Return one number per row, equal for equal combinations; -1 if a value is unknown."""
         codes: IntArray = np.zeros(len(parts[0]), dtype=np.intp)
         known = np.ones(len(codes), dtype=bool)
         for part, numbers in zip(parts, self.levels_, strict=True):
@@ -195,7 +171,7 @@ class GroupBasis(Basis):
         return np.where(known, codes, -1)
 
     def _names(self, rows: Any, keys: Sequence[tuple[Any, ...]]) -> list[str]:
-        """Return the names of the functions, as in ``region=north``."""
+        """Return the names of the functions, such as ``region=north``."""
         names = names_of(rows)
         if self.places_ is not None:
             labels = [names[place] if names else f"x{place}" for place in self.places_]
@@ -211,20 +187,20 @@ class GroupBasis(Basis):
         table: FloatArray = (self._codes(self._parts(rows))[:, None] == self.codes_).astype(np.float64)
         return table
 
-    def _mended(self, table: FloatArray, short: NDArray[np.bool_], rows: Any) -> FloatArray:
-        """Give unseen groups the average, or refuse them."""
+    def _covered(self, table: FloatArray, short: NDArray[np.bool_], rows: Any) -> FloatArray:
+        """Set unseen groups to the average, or raise."""
         if self.unseen == "average":
             return np.where(short[:, None], self.shares_, table)
         strange = [part[short][0] for part in self._parts(rows)]
         example = strange[0] if len(strange) == 1 else tuple(strange)
         raise BasisError(
-            f"{int(short.sum())} rows have a group that was not there in fit (e.g. {example!r}; known are "
-            f"{self.groups_[:5]}): use GroupBasis(unseen='average') to weigh them as rows are on average, or "
-            "unseen=True to give them a function of their own"
+            f"{int(short.sum())} rows have a group that did not occur in fit (e.g. {example!r}; known groups: "
+            f"{self.groups_[:5]}): use GroupBasis(unseen='average') to give them the average weights, or unseen=True "
+            "to give them a separate function"
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Say that values of any kind will do."""
+        """Declare that values of any kind are supported."""
         tags = super().__sklearn_tags__()
         tags.no_validation = tags.input_tags.string = True
         return tags

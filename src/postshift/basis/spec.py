@@ -1,4 +1,4 @@
-"""Bases by text, as a command line has them, and names for what a user gives as ``basis=``."""
+"""Bases by name, as in the command line, and the names of the bases given as ``basis=``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _rbf(option: str) -> Basis:
 
 
 def _columns(option: str) -> Basis:
-    """Return groups by columns; in a file, a value that is new is no reason to stop."""
+    """Return groups by columns; unseen values get the average weights, because a file may have new values."""
     names = [name.strip() for name in option.split("+")]
     if not all(names):
         raise BasisError(
@@ -61,7 +61,7 @@ _MAKERS: dict[str, tuple[Callable[[str], Basis], str]] = {
 
 
 def basis_catalogue() -> dict[str, str]:
-    """Return the bases that a text can name, each with a line about it.
+    """Return the names of the bases, each with a description.
 
     Returns
     -------
@@ -77,12 +77,12 @@ def basis_catalogue() -> dict[str, str]:
 
 
 def basis_named(spec: str) -> Basis:
-    """Return the basis that a text names: a name of the catalogue, with its option after a colon.
+    """Return a basis by its name in the catalogue, with an option after a colon.
 
     Parameters
     ----------
     spec : str
-        As in ``"constant"``, ``"tree:4"``, ``"kmeans:5"``, ``"rbf"``, ``"rbf:all"``, ``"col:region"`` or
+        For example ``"constant"``, ``"tree:4"``, ``"kmeans:5"``, ``"rbf"``, ``"rbf:all"``, ``"col:region"`` or
         ``"col:region+sex"``.
 
     Returns
@@ -106,9 +106,9 @@ def basis_named(spec: str) -> Basis:
 
 
 def named_bases(basis: Any) -> dict[str, Basis]:
-    """Return what a user gives as ``basis=`` as unfitted bases under their names.
+    """Return the bases that are given as ``basis=``, unfitted, by name.
 
-    The constant basis is left out: it is always there. A transformer or callable that is no basis of this library is
+    The constant basis is left out, because it is always used. A transformer or callable that is not a :class:`Basis` is
     wrapped in :class:`TransformerBasis`.
 
     Parameters
@@ -136,12 +136,14 @@ def named_bases(basis: Any) -> dict[str, Basis]:
     pairs = [(name, found) for name, found in pairs if not isinstance(found, ConstantBasis)]
     names = unique_names(name for name, _ in pairs)
     if CONSTANT in names:
-        raise BasisError(f"the name {CONSTANT!r} is taken: the constant basis is always there")
+        raise BasisError(
+            f"the name {CONSTANT!r} is reserved for the constant basis, which is always used: give another name"
+        )
     return {name: found for name, (_, found) in zip(names, pairs, strict=True)}
 
 
 def _pairs(basis: Any) -> Iterator[tuple[str, Basis]]:
-    """Yield the bases with the names they have by nature."""
+    """Yield the bases with their default names."""
     if basis is None or isinstance(basis, str):
         for spec in (basis or AUTO).split(",") if basis != "" else [""]:
             found = _one(spec)
@@ -156,7 +158,7 @@ def _pairs(basis: Any) -> Iterator[tuple[str, Basis]]:
 
 
 def _one(given: Any) -> Basis:
-    """Return the basis that is meant by a text or by a transformer."""
+    """Return the basis for a text or a transformer."""
     if isinstance(given, str):
         return TreeBasis() if given.strip() == AUTO else basis_named(given)
     return as_basis(given)

@@ -22,7 +22,7 @@ from postshift.exceptions import BasisError
 class Splits:
     """A fitted tree as plain arrays, one value per node: node 0 is the root, and children come after their parents.
 
-    A row goes left where its value, in single precision, is at most the threshold, and where it is missing if
+    A row goes left if its value, in single precision, is at most the threshold; a missing value goes left if
     ``missing_left``. Thresholds are rounded down to single precision, which changes no comparison.
     """
 
@@ -50,19 +50,19 @@ class Splits:
         return np.flatnonzero(self.left < 0)
 
     def checked(self, n_features: int) -> Self:
-        """Return itself, refused unless it is a tree over so many columns: a file may hold anything."""
+        """Return itself; raise unless it is a tree over ``n_features`` columns, because a file may hold anything."""
         parts = (self.feature, self.left, self.right, self.threshold, self.missing_left)
         size = len(self.left)
         if [(part.dtype.kind, part.shape) for part in parts] != [(kind, (size,)) for kind in "iiifb"] or (
             not self._is_tree(n_features)
         ):
             raise BasisError(
-                f"the splits are no tree over {n_features} columns: they were damaged or changed after fit, fit again"
+                f"the splits are not a tree over {n_features} columns: they were changed after fit, fit again"
             )
         return self
 
     def _is_tree(self, n_features: int) -> bool:
-        """Tell whether every node but the root has one parent, before it, and every split reads a column."""
+        """Return whether every node but the root has one parent, before it, and every split reads a column."""
         inner = np.flatnonzero(self.left >= 0)
         children, features = np.concatenate([self.left[inner], self.right[inner]]), self.feature[inner]
         return bool(
@@ -72,7 +72,7 @@ class Splits:
         )
 
     def indicators(self, table: Any) -> FloatArray:
-        """Return which leaf the rows of a table in single precision, dense or CSR, are in: a column for each."""
+        """Return the leaf of each row as one-hot columns, for a table in single precision, dense or CSR."""
         inner = np.flatnonzero(self.checked(table.shape[1]).left >= 0)
         features, places = np.unique(self.feature[inner], return_inverse=True)
         few = table[:, features]
@@ -89,8 +89,8 @@ class Splits:
 class TreeBasis(Basis):
     """One basis function per leaf of a tree fitted to the (noisy) training labels; disjoint and covering.
 
-    Columns of a data frame that hold no numbers are numbered in the order of their values; values that were not there
-    in ``fit`` count as missing. Missing values are fine, and so are sparse matrices.
+    Columns of a data frame without numbers are encoded in the order of their values; values that did not occur in
+    ``fit`` count as missing. Missing values and sparse matrices are supported.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class TreeBasis(Basis):
     splits_ : Splits
         The tree, as arrays.
     texts_ : dict of int -> list of str
-        For every column that holds no numbers, by its position: the values there were, in order.
+        For every column without numbers, by its position: the sorted values that occurred in ``fit``.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class TreeBasis(Basis):
         self.max_leaf_nodes = max_leaf_nodes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the tree to the training labels.
 
         Parameters
@@ -131,14 +131,14 @@ class TreeBasis(Basis):
         X : array, data frame or sparse matrix
             Training rows.
         y : array of shape (n_rows,)
-            Their labels.
+            Their labels; required.
         sample_weight : array of shape (n_rows,), optional
             Their weights.
 
         Returns
         -------
         TreeBasis
-            Itself.
+            The fitted basis.
         """
         check_count(self.max_leaf_nodes, name="max_leaf_nodes", low=2)
         rows, labels = validate_data(self, X, y, reset=True, skip_check_array=True)
@@ -151,14 +151,14 @@ class TreeBasis(Basis):
         return self._settled(rows, [f"leaf {place + 1}" for place in range(tree.get_n_leaves())])
 
     def _numbers(self, rows: Any) -> Any:
-        """Return the rows as numbers in single precision, as the tree reads them."""
+        """Return the rows as numbers in single precision, the input of the tree."""
         how: dict[str, Any] = {"accept_sparse": "csr", "estimator": self, "input_name": "X"}
         table = check_array(self._encoded(rows) if self.texts_ else rows, ensure_all_finite="allow-nan", **how)
         finite = True if sparse.issparse(table) else "allow-nan"
         return check_array(table, dtype=np.float32, ensure_all_finite=finite, **how)
 
     def _encoded(self, rows: Any) -> FloatArray:
-        """Return the columns of numbers, then those of text as the places of their values; NaN where there is none."""
+        """Return the columns of numbers, then the encoded columns of text; unknown values are NaN."""
         codes = [_codes(take_columns(rows, place), values) for place, values in self.texts_.items()]
         places = [place for place in range(self.n_features_in_) if place not in self.texts_]
         if not places:
@@ -171,36 +171,36 @@ class TreeBasis(Basis):
         return self.splits_.indicators(self._numbers(rows))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that labels are needed, and that missing values and text are fine."""
+        """Declare that labels are required and missing values are supported."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = tags.input_tags.allow_nan = True
         return tags
 
 
 def _below_one(weights: FloatArray) -> FloatArray:
-    """Return weights times a power of 2, which rounds nothing: squares of the largest would overflow in the tree."""
+    """Return weights times a power of 2, without rounding: large weights would overflow in the tree when squared."""
     return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
 
 
 def _rounded_down(thresholds: Any) -> NDArray[np.float32]:
-    """Return the largest numbers in single precision that are not above."""
+    """Return the largest numbers in single precision that are not above the thresholds."""
     nearest = np.asarray(thresholds).astype(np.float32)
     below = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest.astype(np.float64) > thresholds, below, nearest)
 
 
 def _values(column: Any) -> list[str]:
-    """Return the texts of a column, each once, in order."""
+    """Return the distinct texts of a column, sorted."""
     return sorted({text for text in _texts(column) if text is not None})
 
 
 def _codes(column: Any, values: list[str]) -> FloatArray:
-    """Return the places of a column's texts among these values, NaN for others."""
+    """Return the positions of the texts of a column among these values; NaN for others."""
     places: dict[str | None, float] = {value: float(place) for place, value in enumerate(values)}
     return np.array([places.get(text, np.nan) for text in _texts(column)])
 
 
 def _texts(column: Any) -> list[str | None]:
-    """Return a column as text, None where it is missing."""
+    """Return a column as text; None for missing values."""
     flat = np.asarray(column)
     return [None if gone else str(value) for value, gone in zip(flat, missing(flat), strict=True)]

@@ -1,9 +1,9 @@
-"""Bases made of what the user has: any transformer, columns as they are, and several bases side by side."""
+"""Bases from any transformer, from columns that are basis functions already, and from several other bases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -17,13 +17,13 @@ from postshift.exceptions import BasisError
 
 
 class TransformerBasis(Basis):
-    """The columns that any transformer or function gives, with their complement where they do not cover every row.
+    """The output of any transformer or function, with the complement if it does not cover every row.
 
     Parameters
     ----------
     transformer : transformer or callable
-        Gives values in [0, 1], one column per basis function; sparse ones are made dense. A copy of it is fitted; one
-        that is fitted already and is to stay so goes into scikit-learn's ``FrozenEstimator``.
+        Returns values in [0, 1], one column per basis function; sparse output becomes dense. A copy is fitted. Pass a
+        fitted one in scikit-learn's ``FrozenEstimator``.
 
     Attributes
     ----------
@@ -42,32 +42,17 @@ class TransformerBasis(Basis):
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a copy of the transformer.
-
-        Parameters
-        ----------
-        X : object
-            Rows of any kind that the transformer takes.
-        y : array of shape (n_rows,), optional
-            Passed on.
-
-        Returns
-        -------
-        TransformerBasis
-            Itself.
-        """
-        rows = self._input(X, reset=True)
+    def _learn(self, rows: Any, y: Any) -> list[str]:
+        """Fit a copy of the transformer."""
         self.transformer_ = fitted_copy(self.transformer, rows, y)
-        found = applied(self.transformer_, rows)
-        return self._settled(rows, _names(self.transformer_, found))
+        return _names(self.transformer_, applied(self.transformer_, rows))
 
     def _functions(self, rows: Any) -> FloatArray:
-        """Return what the transformer gives, as a table."""
+        """Return the output of the transformer as a table."""
         return _dense(applied(self.transformer_, rows))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that looking at the values is left to the transformer."""
+        """Declare that the transformer checks the values."""
         tags = super().__sklearn_tags__()
         tags.no_validation = True
         if isinstance(self.transformer, BaseEstimator):
@@ -76,10 +61,10 @@ class TransformerBasis(Basis):
 
 
 class CoverBasis(Basis):
-    """Basis functions as they are, with their complement ``1 - sum phi`` appended, so that every row is covered.
+    """Given basis functions, with their complement ``1 - sum phi`` appended, so that every row is covered.
 
-    Whether the complement is needed is decided in ``fit``, so that all samples get the same columns; a row that is
-    uncovered although no row in ``fit`` was is an error.
+    ``fit`` decides whether the complement is needed, so that all rows get the same columns. If it is not, a later row
+    that is not covered is an error.
 
     Examples
     --------
@@ -88,30 +73,16 @@ class CoverBasis(Basis):
            [0.25, 0.75]])
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn whether some row is not fully covered.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_rows, n_functions)
-            Basis functions with values in [0, 1].
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        CoverBasis
-            Itself.
-        """
-        rows = self._input(X, reset=True)
-        return self._settled(rows, _names(None, rows))
+    def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
+        """Return the names of the columns; nothing is learnt."""
+        return _names(None, rows)
 
     def _functions(self, rows: Any) -> FloatArray:
-        """Return the columns as they are."""
+        """Return the columns unchanged."""
         return as_table(rows.toarray() if sparse.issparse(rows) else rows, name="phi")
 
     def __sklearn_tags__(self) -> Any:
-        """Say that only values in [0, 1] will do."""
+        """Declare that only values in [0, 1] are supported."""
         tags = super().__sklearn_tags__()
         tags.no_validation = True
         return tags
@@ -123,7 +94,7 @@ class UnionBasis(Basis):
     Parameters
     ----------
     bases : list or dict of name -> basis
-        Bases, or other transformers and callables into [0, 1]. Copies of them are fitted, all on the same rows.
+        Bases, or other transformers and callables into [0, 1]. Copies are fitted, all on the same rows.
 
     Attributes
     ----------
@@ -147,31 +118,16 @@ class UnionBasis(Basis):
 
     @property
     def fitted_on(self) -> Literal["train", "val"]:
-        """Validation rows if one of the bases needs them."""
+        """The validation rows if one of the bases needs them."""
         return "val" if any(basis.fitted_on == "val" for basis in self._named().values()) else "train"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a copy of every basis.
-
-        Parameters
-        ----------
-        X : object
-            Rows of any kind that the bases take.
-        y : array of shape (n_rows,), optional
-            Passed on.
-
-        Returns
-        -------
-        UnionBasis
-            Itself.
-        """
-        rows = self._input(X, reset=True)
+    def _learn(self, rows: Any, y: Any) -> list[str]:
+        """Fit a copy of every basis."""
         self.bases_ = {name: basis.fit(rows, y) for name, basis in self._named().items()}
-        names = [f"{name}: {function}" for name, basis in self.bases_.items() for function in basis.names_]
-        return self._settled(rows, names)
+        return [f"{name}: {function}" for name, basis in self.bases_.items() for function in basis.names_]
 
     def _named(self) -> dict[str, Basis]:
-        """Return copies of the bases under their names."""
+        """Return copies of the bases by name."""
         if isinstance(self.bases, Mapping):
             named = {str(name): as_basis(basis) for name, basis in self.bases.items()}
         else:
@@ -186,7 +142,7 @@ class UnionBasis(Basis):
         return np.column_stack([_dense(basis.transform(rows)) for basis in self.bases_.values()])
 
     def __sklearn_tags__(self) -> Any:
-        """Say that looking at the values is left to the bases."""
+        """Declare that the bases check the values."""
         tags = super().__sklearn_tags__()
         inputs = [get_tags(basis).input_tags for basis in self._named().values()]
         tags.no_validation = True
@@ -197,7 +153,7 @@ class UnionBasis(Basis):
 
 
 def as_basis(thing: Any) -> Basis:
-    """Return an unfitted basis made of a basis, a transformer or a callable."""
+    """Return an unfitted basis from a basis, a transformer or a callable."""
     if isinstance(thing, type):
         raise BasisError(f"a basis must be an instance. Got the class {thing.__name__}: write {thing.__name__}()")
     if isinstance(thing, Basis):
@@ -209,7 +165,7 @@ def as_basis(thing: Any) -> Basis:
 
 
 def fitted_copy(transformer: Any, rows: Any, y: Any) -> Any:
-    """Return a fitted copy of a transformer; a callable is returned as it is."""
+    """Return a fitted copy of a transformer; a callable is returned unchanged."""
     if hasattr(transformer, "transform") and not isinstance(transformer, type):
         copy = clone(transformer, safe=False)
         return copy.fit(copied(rows)) if y is None else copy.fit(copied(rows), copied(y))
@@ -219,7 +175,7 @@ def fitted_copy(transformer: Any, rows: Any, y: Any) -> Any:
 
 
 def applied(transformer: Any, rows: Any) -> Any:
-    """Return what a transformer or a callable gives, of rows of its own."""
+    """Return the output of a transformer or a callable for a copy of the rows."""
     return getattr(transformer, "transform", transformer)(copied(rows))
 
 
@@ -230,7 +186,7 @@ def _dense(found: Any) -> FloatArray:
 
 
 def _names(transformer: Any, found: Any) -> list[str]:
-    """Return the names of the functions: the transformer's, the frame's, or numbers."""
+    """Return the names of the functions: from the transformer, from the data frame, or numbered."""
     width = _dense(found).shape[1]
     try:
         names = [str(name) for name in transformer.get_feature_names_out()]

@@ -1,49 +1,37 @@
-"""A file from the public source into the cache: all of it with the right checksum, or nothing."""
+"""Download a file: either all of it, with the right checksum, or nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import importlib
 import os
+import sys
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from postshift.datasets._progress import progress
-
-TIMEOUT = 15  # seconds without an answer; the error must come before the user gives up
+TIMEOUT = 15  # seconds without an answer
 BLOCK = 1 << 16
+STEPS = 10  # lines of plain progress
 
 Prepare = Callable[[bytes], bytes]
+Advance = Callable[[int], object]
 
 
 class DownloadError(Exception):
-    """Why a download failed; `postshift.datasets._location` makes an error for the user of it."""
+    """The reason why a download failed; `postshift.datasets._location` turns it into the error that users see."""
 
 
 def fetch(url: str, target: Path, *, sha256: str, prepare: Prepare | None = None) -> None:
-    """Save what ``url`` gives as ``target``, or leave no trace and say why.
+    """Save the content of ``url`` as ``target``, changed by ``prepare``; a failure leaves no file and raises.
 
-    Others see no file or a whole one: it is written beside the target under a name of its own and then renamed.
-
-    Parameters
-    ----------
-    url : str
-        An address of the table of sources.
-    target : pathlib.Path
-        The file to be; its folder is made.
-    sha256 : str
-        Checksum that the bytes must have.
-    prepare : callable, optional
-        Makes what is stored of what was received.
-
-    Raises
-    ------
-    DownloadError
-        When there is no network, the connection breaks, the checksum is another, or the folder cannot be written.
+    The file is written next to the target under a temporary name and then renamed: other processes see a complete file
+    or none.
     """
     # The addresses are those of the table of sources, never the user's.
     request = urllib.request.Request(url, headers={"User-Agent": "postshift"})  # noqa: S310
@@ -55,30 +43,30 @@ def fetch(url: str, target: Path, *, sha256: str, prepare: Prepare | None = None
 
 
 def _keep(response: Any, target: Path, *, sha256: str, prepare: Prepare | None) -> None:
-    """Save an answer under a name of its own, and rename it when it is whole and right."""
+    """Save a response under a temporary name, and rename it if it is complete and has the right checksum."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with partial.open("xb") as file:
             found, size = _receive(response, file, label=target.name)
-            _settle(file)
+            _flush(file)
         if found != sha256:
             raise DownloadError(
-                f"{size:,} bytes came with sha256 {found} instead of {sha256}, so the file was changed, at the source "
-                "or on the way"
+                f"the {size:,} bytes received have sha256 {found} instead of {sha256}: the file was changed, at the "
+                "source or on the way"
             )
         if prepare is not None:
             content = prepare(partial.read_bytes())
             with partial.open("wb") as file:
                 file.write(content)
-                _settle(file)
+                _flush(file)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def _receive(response: Any, file: BinaryIO, *, label: str) -> tuple[str, int]:
-    """Copy an answer into a file, with a progress bar; return its sha256 and size."""
+    """Copy a response into a file, with a progress bar; return its sha256 and size."""
     digest, size = hashlib.sha256(), 0
     length = response.headers.get("Content-Length")
     total = int(length) if length and length.isdigit() else None
@@ -93,14 +81,14 @@ def _receive(response: Any, file: BinaryIO, *, label: str) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _settle(file: BinaryIO) -> None:
-    """Wait until what was written is on the disk."""
+def _flush(file: BinaryIO) -> None:
+    """Write buffered bytes to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in a few words."""
+    """Return a short text for an error."""
     if isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError):
         return f"no connection ({error.reason})"
     if isinstance(error, TimeoutError):
@@ -108,3 +96,43 @@ def _reason(error: Exception) -> str:
     if isinstance(error, http.client.IncompleteRead):
         return f"the connection was cut after {len(error.partial):,} bytes of a block"
     return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def progress(label: str, *, total: int | None) -> Iterator[Advance]:
+    """Show progress on stderr with tqdm, rich or plain lines; yield a function to call with the size of every block."""
+    if tqdm := _optional("tqdm"):
+        with tqdm.tqdm(desc=label, total=total, unit="B", unit_scale=True) as shown:
+            yield shown.update
+    elif rich := _optional("rich.progress"):
+        console = importlib.import_module("rich.console").Console(stderr=True)
+        with rich.Progress(*rich.Progress.get_default_columns(), rich.DownloadColumn(), console=console) as shown:
+            task = shown.add_task(label, total=total)
+            yield lambda size: shown.advance(task, size)
+    else:
+        yield _plain(label, total)
+
+
+def _optional(name: str) -> Any:
+    """Return a module, or None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _plain(label: str, total: int | None) -> Advance:
+    """Write a line, and return a function that writes another after every tenth of the bytes."""
+    size = "size unknown" if total is None else f"{total / 1e6:,.1f} MB"
+    received = shown = 0
+    sys.stderr.write(f"{label}: downloading ({size})\n")
+
+    def advance(block: int) -> None:
+        nonlocal received, shown
+        received += block
+        step = STEPS * received // total if total else 0
+        if step > shown:
+            shown = step
+            sys.stderr.write(f"{label}: {100 * step // STEPS} %\n")
+
+    return advance

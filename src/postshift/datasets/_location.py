@@ -1,8 +1,4 @@
-"""Where the files of a data set are, and whether they are the right ones.
-
-The first of these folders that has the file: ``data_dir``, the one that the environment variable ``POSTSHIFT_DATA``
-names, ``shared/data`` beside a developer's checkout, the cache. Where none has it, it is downloaded into the cache.
-"""
+"""Find the files of a data set, download missing ones, and check them."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import sys
 from pathlib import Path
 
 from postshift.datasets._download import DownloadError, Prepare, fetch
-from postshift.datasets._sources import Source
+from postshift.datasets._public_files import PublicFile
 from postshift.exceptions import DataNotFoundError, InputError
 
 VARIABLE = "POSTSHIFT_DATA"
@@ -22,72 +18,35 @@ PathLike = str | os.PathLike[str]
 
 
 def find_file(folder: str, *names: str, data_dir: PathLike | None = None) -> Path:
-    """Return the path of ``folder/name`` in the first data folder that has it; nothing is downloaded.
+    """Return ``folder/name`` in the first data folder that has it, without a download.
 
-    Parameters
-    ----------
-    folder : str
-        The data set's own folder, e.g. ``"adult"``.
-    *names : str
-        The file in it; of several, each the mark of one edition, the first that a data folder has.
-    data_dir : path-like, optional
-        The folder that holds the data sets' folders. It is looked in first, then the one that the environment
-        variable ``POSTSHIFT_DATA`` names, then ``shared/data`` beside a developer's checkout, then the cache.
-
-    Returns
-    -------
-    pathlib.Path
-
-    Raises
-    ------
-    DataNotFoundError
-        When none of these folders has the file.
+    Several names, in order of preference, stand for several editions of the data set.
     """
     path = _search(folder, names, data_dir=data_dir)
     if path is None:
-        raise _not_found(folder, names, data_dir=data_dir, third="load it with download=True where there is a network")
+        raise _not_found(folder, names, data_dir=data_dir, third="load it with download=True and a network connection")
     return path
 
 
 def obtain(
-    source: Source,
+    source: PublicFile,
     *editions: str,
     data_dir: PathLike | None,
     download: bool = False,
     prepare: Prepare | None = None,
 ) -> Path:
-    """Return the path of a public file: found as by `find_file`, or else downloaded into the cache.
+    """Return the path of a public file, or of another edition of it, downloaded into the cache if it is missing.
 
-    Parameters
-    ----------
-    source : Source
-        The file.
-    *editions : str
-        Other files of the same data set that serve as well, looked for before it.
-    data_dir : path-like or None
-        As for `find_file`.
-    download : bool, default=False
-        Whether the file may be downloaded where no folder has it.
-    prepare : callable, optional
-        Makes what the cache keeps of what was downloaded.
-
-    Returns
-    -------
-    pathlib.Path
-
-    Raises
-    ------
-    DataNotFoundError
-        When no folder has it and it is not to be had from the source; the message has the three remedies.
+    ``prepare`` changes the content of a download before it is stored.
     """
     names = (*editions, source.name)
     found = _search(source.folder, names, data_dir=data_dir)
     if found is not None:
         return found
     if not source.url:
-        third = f"ask the authors for it at {source.page}: it is given out on request only"
+        third = f"ask the authors for it at {source.page}: they send it on request only"
     elif not download:
-        third = f"allow the download of {source.url} by download=True"
+        third = f"allow the download of {source.url} with download=True"
     else:
         target = cache_folder() / "data" / source.folder / source.name
         try:
@@ -100,19 +59,19 @@ def obtain(
 
 
 def read_verified(path: Path, *, sha256: str) -> bytes:
-    """Return the bytes of ``path``, refused unless their sha256 is the one given."""
+    """Return the bytes of ``path``; raise if they have another sha256."""
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise InputError(
             f"{path} must be the published file, with sha256 {sha256}. Got {len(content):,} bytes with "
-            f"sha256 {found} instead; the copy is damaged or another edition: replace it by the original"
+            f"sha256 {found} instead; the copy is damaged or another edition: replace it with the original"
         )
     return content
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made or fetched again: ``POSTSHIFT_CACHE``, or where the system wants it."""
+    """Return the cache folder: ``POSTSHIFT_CACHE``, or the usual place of the operating system."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -126,12 +85,12 @@ def cache_folder() -> Path:
 
 
 def _search(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None) -> Path | None:
-    """Return the first of the files that there is."""
-    return next((path for path in _places(folder, names, data_dir=data_dir) if _is_there(path)), None)
+    """Return the first path that is a file."""
+    return next((path for path in _places(folder, names, data_dir=data_dir) if _is_file(path)), None)
 
 
-def _is_there(path: Path) -> bool:
-    """Return whether a path is a file; one in a folder that may not be read is not."""
+def _is_file(path: Path) -> bool:
+    """Return whether a path is a file; False in a folder that may not be read."""
     try:
         return path.is_file()
     except OSError:
@@ -139,30 +98,25 @@ def _is_there(path: Path) -> bool:
 
 
 def _places(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None) -> list[Path]:
-    """Return the paths that are looked at, in that order."""
-    return [root / folder / name for root in _data_folders(data_dir) for name in names]
+    """Return the paths to search, in order."""
+    here = Path.cwd()
+    folders = [Path(root).expanduser() for root in (data_dir, os.environ.get(VARIABLE)) if root]
+    folders += [root.parent / "shared" / "data" for root in (_checkout(here), here)]
+    folders = list(dict.fromkeys([*folders, cache_folder() / "data"]))
+    return [root / folder / name for root in folders for name in names]
 
 
 def _not_found(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None, third: str) -> DataNotFoundError:
-    """Return the error with the places that were looked at and the three remedies."""
+    """Return the error with the paths searched and the three remedies."""
     tried = "".join(f"\n  {path}" for path in _places(folder, names, data_dir=data_dir))
     alone = len(names) == 1
     file = f"the file {names[0]!r}" if alone else "every known edition"
     wanted = f"{folder}/{names[0]}" if alone else f"{folder}/ with one of these files"
     return DataNotFoundError(
-        f"{file} of the data set {folder!r} is missing from the known places. Looked for:{tried}\n"
+        f"{file} of the data set {folder!r} was not found. Searched for:{tried}\n"
         f"There are three remedies: (1) pass data_dir, the folder that has {wanted}; "
         f"(2) set the environment variable {VARIABLE} to that folder; (3) {third}"
     )
-
-
-def _data_folders(data_dir: PathLike | None) -> list[Path]:
-    """Return the data folders in the order in which they are looked in, each once."""
-    here = Path.cwd()
-    named = [data_dir, os.environ.get(VARIABLE)]
-    folders = [Path(root).expanduser() for root in named if root]
-    folders += [root.parent / "shared" / "data" for root in (_checkout(here), here)]
-    return list(dict.fromkeys([*folders, cache_folder() / "data"]))
 
 
 def _checkout(start: Path) -> Path:

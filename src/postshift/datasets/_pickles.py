@@ -1,7 +1,7 @@
-"""Pickled arrays without the dangers of pickle.
+"""Read pickled arrays safely.
 
-Unpickling calls whatever the file names. Here a file may name only what a pickled array of bytes consists of, and even
-these names stand for the stand-ins below: no function of NumPy, or of anything else, is called with what a file says.
+Unpickling calls any function that the file names. Here a file may name only the parts of a pickled array of bytes, and
+these names are replaced by the classes and functions below: no function of NumPy or of another package is called.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from postshift.datasets.images import PixelArray
+from postshift.datasets.dataset import PixelArray
 
 BYTE_TYPES = frozenset({"u1", b"u1"})
 
 
 class _Type:
-    """Stands for ``numpy.dtype``: keeps the code."""
+    """Replaces ``numpy.dtype``: keeps the code."""
 
     def __init__(self, code: object = None, *_: object) -> None:
         self.code = code
@@ -29,13 +29,13 @@ class _Type:
 
 
 class _Array:
-    """Stands for ``numpy.ndarray``: keeps what it is to be made of."""
+    """Replaces ``numpy.ndarray``: keeps the pixels."""
 
     def __init__(self) -> None:
         self.pixels: PixelArray | None = None
 
     def __setstate__(self, state: Any) -> None:
-        """Make the array of (version, shape, type, whether columns come first, bytes)."""
+        """Make the array from (version, shape, type, whether columns come first, bytes)."""
         _, shape, kind, by_columns, content = state
         if not (isinstance(kind, _Type) and kind.code in BYTE_TYPES and isinstance(content, bytes)):
             raise pickle.UnpicklingError("an array must have bytes as entries")
@@ -45,12 +45,12 @@ class _Array:
 
 
 def _array(*_: object) -> _Array:
-    """Stand for NumPy's function that makes an empty array to be filled."""
+    """Replace NumPy's function that makes an empty array."""
     return _Array()
 
 
 def _latin1(text: str, *_: object) -> bytes:
-    """Stand for ``codecs.encode``, by which Python 3 writes bytes for Python 2."""
+    """Replace ``codecs.encode``, with which Python 3 writes bytes for Python 2."""
     return text.encode("latin1")
 
 
@@ -64,18 +64,18 @@ _KNOWN: dict[tuple[str, str], Any] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads dicts, lists, tuples, numbers, texts, bytes and arrays of bytes, and refuses everything else."""
+    """Reads dicts, lists, tuples, numbers, texts, bytes and arrays of bytes; everything else is an error."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in of a name, or refuse it."""
+        """Return the replacement of a name; any other name is an error."""
         try:
             return _KNOWN[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is no part of an array") from None
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not part of an array") from None
 
 
 def unpickle(content: bytes) -> dict[bytes, Any]:
-    """Return a pickled dict of arrays of bytes, lists and texts; ``UnpicklingError`` where it is anything else.
+    """Return a pickled dict of arrays of bytes, lists and texts; anything else is an ``UnpicklingError``.
 
     Texts written by Python 2 are bytes, and so are the keys.
     """
@@ -83,7 +83,7 @@ def unpickle(content: bytes) -> dict[bytes, Any]:
         found = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except pickle.UnpicklingError:
         raise
-    except Exception as error:  # whatever a stand-in or the reader makes of a hostile or damaged file
+    except Exception as error:  # a hostile or damaged file may raise anything
         raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
     if not isinstance(found, dict):
         raise pickle.UnpicklingError(f"it has a {type(found).__name__} instead of a dict")

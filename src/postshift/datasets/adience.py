@@ -1,9 +1,9 @@
 """Adience: photographs of faces with gender and age, and the paper's shift from younger to older people.
 
-Two editions are read: a compact file of 64 x 64 pixels, and the authors' own, five lists ``fold_<k>_data.txt`` beside
-the folder ``faces`` (or ``aligned``). Kept are the faces with one of the eight age buckets and a known gender; their
-labels have one checksum in both editions. These are photographs of real people, children among them: they are for
-experiments, never for a gallery, and nobody is to be identified by them.
+Two editions are read: a compact file of 64 x 64 pixels, and the authors' own, five lists ``fold_<k>_data.txt`` next to
+the folder ``faces`` (or ``aligned``). Only faces with one of the eight age buckets and a known gender are kept; their
+labels have the same checksum in both editions. These are photographs of real people, including children: use them for
+experiments, never in a gallery, and do not use them to identify anyone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import importlib
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ import numpy as np
 from postshift._installing import install
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import ADIENCE
-from postshift.datasets._splits import stratified
-from postshift.datasets.images import Images, ImageSplit, PixelArray
+from postshift.datasets._public_files import ADIENCE
+from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
 from postshift.exceptions import InputError, SettingError
 
 COMPACT = "adience_faces64.npz"
@@ -42,11 +41,11 @@ YOUNG = 5  # age buckets for training; the older three are for validation and te
 VALIDATION = 0.2
 
 
-def load_adience(*, size: int = 32, data_dir: PathLike | None = None) -> Images:
+def load_adience(*, size: int = 32, data_dir: PathLike | None = None) -> Dataset:
     """Return the 16,228 faces with a known gender and age bucket; the label is 1 for male.
 
-    Every photograph is scaled to a square without keeping its aspect ratio. Needs Pillow. There is no download: the
-    authors give the photographs out on request.
+    Every photograph is scaled to a square without keeping its aspect ratio. Needs Pillow. The files cannot be
+    downloaded: the authors send them on request.
 
     Parameters
     ----------
@@ -54,24 +53,23 @@ def load_adience(*, size: int = 32, data_dir: PathLike | None = None) -> Images:
         Height and width in pixels.
     data_dir : path-like, optional
         The folder that contains ``adience/``, and in it ``adience_faces64.npz`` or the authors' ``fold_0_data.txt`` to
-        ``fold_4_data.txt`` with the folder ``faces`` (or ``aligned``). Without it (or where it has neither) the folder
-        named by the environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout,
-        then the cache.
+        ``fold_4_data.txt`` with the folder ``faces`` (or ``aligned``). It is searched before the other folders of
+        :mod:`postshift.datasets`.
 
     Returns
     -------
-    Images
-        In the order of the lists, with the columns ``age_bucket`` (0 to 7), ``fold`` (0 to 4, without a common person),
-        ``fold_row`` (row in the fold's list), ``user`` (the album, numbered as they come) and ``face_id`` (the person).
+    Dataset
+        In the order of the lists, with the columns ``age_bucket`` (0 to 7), ``fold`` (0 to 4, no person is in two),
+        ``fold_row`` (row in the fold's list), ``user`` (number of the album) and ``face_id`` (the person).
 
     Raises
     ------
     DataNotFoundError
-        When neither edition is in these folders.
+        If neither edition is in these folders.
     InputError
-        When a file is not the published one, or a photograph is missing or damaged.
+        If a file is not the published one, or a photograph is missing or damaged.
     SettingError
-        When Pillow is not installed.
+        If Pillow is not installed.
 
     Examples
     --------
@@ -83,7 +81,7 @@ def load_adience(*, size: int = 32, data_dir: PathLike | None = None) -> Images:
     path = obtain(ADIENCE, COMPACT, data_dir=data_dir)
     labels, photographs = _compact(path) if path.name == COMPACT else _original(path.parent)
     _verify(labels, path=path)
-    return Images(
+    return Dataset(
         X=_pixels(photographs, size=size),
         y=labels["male"],
         rows=np.arange(len(photographs)),
@@ -94,17 +92,17 @@ def load_adience(*, size: int = 32, data_dir: PathLike | None = None) -> Images:
 
 def adience_shift(
     seed: int, *, size: int = 32, validation: float = VALIDATION, data_dir: PathLike | None = None
-) -> ImageSplit:
-    """Return the domain-shift experiment: tell men from women, trained on the young, used on the old (Section 7.3).
+) -> Split:
+    """Return the domain-shift experiment: predict gender, trained on young people, used on older ones (Section 7.3).
 
-    Training images are those of age buckets 0 to 4 (the paper's 1 to 5), up to 32 years. Of the older ones a share is
-    for validation and the rest for test, both with the same shares of every age bucket and gender, as in the authors'
-    program; so pictures of one person may be in both.
+    Training images are those of age buckets 0 to 4 (the paper's 1 to 5), up to 32 years. A share of the older faces is
+    for validation and the rest for test, stratified by age bucket and gender, as in the authors' program. Pictures of
+    one person may be in both.
 
     Parameters
     ----------
     seed : int
-        Decides the validation rows; at least 0.
+        Determines the validation rows; at least 0.
     size : int, default=32
         Height and width in pixels.
     validation : float, default=0.2
@@ -114,7 +112,7 @@ def adience_shift(
 
     Returns
     -------
-    ImageSplit
+    Split
 
     Examples
     --------
@@ -128,7 +126,7 @@ def adience_shift(
     bucket = faces.columns["age_bucket"]
     older = np.flatnonzero(bucket >= YOUNG)
     test, drawn = stratified(2 * bucket[older] + faces.y[older], share=validation, seed=seed)
-    return ImageSplit(
+    return Split(
         train=faces.take(np.flatnonzero(bucket < YOUNG)),
         validation=faces.take(older[drawn]),
         test=faces.take(older[test]),
@@ -149,8 +147,8 @@ def _original(folder: Path) -> tuple[dict[str, IntArray], list[Path]]:
     crop = next((name for name in CROPS if (folder / name).is_dir()), None)
     if crop is None:
         raise InputError(
-            f"{folder} must have the photographs in one of the folders {', '.join(CROPS)}. Got only the lists of them; "
-            "unpack faces.tar.gz or aligned.tar.gz there"
+            f"{folder} must have the photographs in one of the folders {', '.join(CROPS)}. Got only the lists: unpack "
+            "faces.tar.gz or aligned.tar.gz there"
         )
     rows = [row for fold in range(FOLDS) for row in _listed(folder / f"fold_{fold}_data.txt", fold)]
     labels = {name: np.array([row[name] for row in rows], dtype=np.intp) for name in COLUMNS if name != "user"}
@@ -179,60 +177,54 @@ def _listed(path: Path, fold: int) -> list[dict[str, Any]]:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path} must be one of the {FOLDS} lists as published. Got {type(error).__name__} on reading: {error}; "
-            "replace it by the original"
+            "replace it with the original"
         ) from error
 
 
 def _numbered(values: Sequence[object]) -> IntArray:
-    """Return every value's number, in the order in which they first come."""
+    """Return the number of every value, in the order of first occurrence."""
     number = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return np.array([number[value] for value in values], dtype=np.intp)
 
 
 def _verify(labels: Mapping[str, IntArray], *, path: Path) -> None:
-    """Refuse labels that are not the published ones."""
+    """Raise if the labels are not the published ones."""
     table = np.column_stack([labels[name] for name in COLUMNS]).astype("<i4")
     found = hashlib.sha256(table.tobytes()).hexdigest()
     if found != LABELS_SHA256:
         raise InputError(
             f"the labels of {path} must be the published ones, with sha256 {LABELS_SHA256}. Got {len(table):,} faces "
-            f"with sha256 {found} instead; a list is damaged or another edition: replace it by the original"
+            f"with sha256 {found} instead; a list is damaged or another edition: replace it with the original"
         )
 
 
 def _pixels(photographs: Sequence[bytes | Path], *, size: int) -> PixelArray:
-    """Return the photographs as squares of one size."""
+    """Return the photographs, scaled to squares."""
     image = _pillow()
-    _check_present(path for path in photographs if isinstance(path, Path))
+    if missing := [path for path in photographs if isinstance(path, Path) and not path.is_file()]:
+        raise InputError(
+            f"every photograph of the lists must exist. Got {len(missing):,} that are missing, the first "
+            f"{missing[0]}; unpack the archive of photographs again"
+        )
     pixels = np.empty((len(photographs), size, size, 3), dtype=np.uint8)
     for place, photograph in enumerate(photographs):
         try:
             pixels[place] = _square(image, photograph, size=size)
         except OSError as error:
             name = photograph if isinstance(photograph, Path) else f"number {place}"
-            raise InputError(f"the photograph {name} is damaged: {error}; replace it by the original") from error
+            raise InputError(f"the photograph {name} is damaged: {error}; replace it with the original") from error
     return pixels
 
 
-def _check_present(paths: Iterable[Path]) -> None:
-    """Refuse lists with photographs that are not there."""
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
-        raise InputError(
-            f"every photograph of the lists must be there. Got {len(missing):,} that are missing, the first "
-            f"{missing[0]}; unpack the archive of photographs again"
-        )
-
-
 def _square(image: Any, photograph: bytes | Path, *, size: int) -> PixelArray:
-    """Return one photograph as a square."""
+    """Return one photograph, scaled to a square."""
     with image.open(io.BytesIO(photograph) if isinstance(photograph, bytes) else photograph) as opened:
         opened.draft("RGB", (2 * size, 2 * size))  # a large JPEG is decoded at a fraction of its size, much faster
         return np.asarray(opened.convert("RGB").resize((size, size)))
 
 
 def _pillow() -> Any:
-    """Return Pillow's module of images, or say how to install it."""
+    """Import Pillow; the error says how to install it."""
     try:
         return importlib.import_module("PIL.Image")
     except ImportError as error:

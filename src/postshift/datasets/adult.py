@@ -1,9 +1,9 @@
 """Adult ("Census Income"): the raw columns, and the splits of the paper's two experiments on it.
 
-The protocol is that of the authors' program (Section 7.2 takes validation from the training file):
-all of ``adult.data`` is the training sample; the validation sample is split off ``adult.test``, stratified;
-the rest of ``adult.test`` is the test sample. Every feature is one-hot. ``fnlwgt`` and ``marital-status`` are
-never features: the latter all but gives the proxy label away.
+The protocol is that of the authors' program (Section 7.2 takes the validation rows from the training file): all of
+``adult.data`` is the training sample. A stratified part of ``adult.test`` is the validation sample, and the rest is the
+test sample. Every feature is one-hot. ``fnlwgt`` and ``marital-status`` are never features, because marital status
+almost determines the proxy label.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from postshift._validation import FloatArray, IntArray, check_count
+from postshift._validation import FloatArray, check_count
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import ADULT_TEST, ADULT_TRAIN
-from postshift.datasets._splits import stratified
+from postshift.datasets._public_files import ADULT_TEST, ADULT_TRAIN
+from postshift.datasets.dataset import Dataset, Split, stratified
 
-BoolArray = npt.NDArray[np.bool_]
-Table = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, npt.NDArray[Any]]
 
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
@@ -62,7 +61,7 @@ class AdultTables:
     train, test : mapping of str to ndarray of shape (n,)
         Columns of ``adult.data`` (32,561 rows) and ``adult.test`` (16,281 rows) by name; numbers as int64,
         the rest as str. A missing value is ``"?"``. The full stop after the incomes of ``adult.test`` is
-        taken off.
+        removed.
 
     Examples
     --------
@@ -71,66 +70,8 @@ class AdultTables:
     array([39, 50, 38])
     """
 
-    train: Table
-    test: Table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
-    """One of the three samples of a split.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        One-hot features, 0.0 or 1.0.
-    y : ndarray of shape (n,)
-        Labels, 0 or 1.
-    group : ndarray of shape (n,) or None
-        Protected group, 0 or 1; None where the task has none. Never a column of `X`.
-    indicators : mapping of str to ndarray of shape (n,)
-        The paper's basis functions, 0.0 or 1.0; the constant one is left out.
-    rows : ndarray of shape (n,)
-        Row numbers in the file that the sample comes from, ascending.
-
-    Examples
-    --------
-    >>> part = adult_fairness(seed=0).validation  # doctest: +SKIP
-    >>> part.X.shape, sorted(part.indicators)  # doctest: +SKIP
-    ((1629, 106), ['husband', 'non_private', 'private', 'wife'])
-    """
-
-    X: FloatArray
-    y: IntArray
-    group: IntArray | None
-    indicators: Mapping[str, FloatArray]
-    rows: IntArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Split:
-    """Training, validation and test sample of one experiment.
-
-    Attributes
-    ----------
-    train, validation, test : Part
-        The samples. `train` is all of ``adult.data``; the others share out ``adult.test``.
-    early_stopping : ndarray of bool of shape (n_train,)
-        True for the third of the training rows that is kept back to stop the base model's training early.
-    feature_names : tuple of str
-        Names of the columns of every `X`, such as ``"race=White"`` or ``"age=(28, 37]"``.
-
-    Examples
-    --------
-    >>> split = adult_proxy(seed=0)  # doctest: +SKIP
-    >>> split.train.X.shape, split.validation.X.shape, split.test.X.shape  # doctest: +SKIP
-    ((32561, 101), (163, 101), (16118, 101))
-    """
-
-    train: Part
-    validation: Part
-    test: Part
-    early_stopping: BoolArray
-    feature_names: tuple[str, ...]
+    train: Columns
+    test: Columns
 
 
 def load_adult(*, data_dir: PathLike | None = None, download: bool = True) -> AdultTables:
@@ -139,8 +80,7 @@ def load_adult(*, data_dir: PathLike | None = None, download: bool = True) -> Ad
     Parameters
     ----------
     data_dir : path-like, optional
-        The folder that contains ``adult/``. Without it (or where it has no such file) the folder named by the
-        environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout, then the cache.
+        The folder that contains ``adult/``. It is searched before the other folders of :mod:`postshift.datasets`.
     download : bool, default=True
         Whether files that are in none of these folders are downloaded from UCI into the cache (6 MB).
 
@@ -151,9 +91,9 @@ def load_adult(*, data_dir: PathLike | None = None, download: bool = True) -> Ad
     Raises
     ------
     DataNotFoundError
-        When a file is in none of these folders and is not to be had from the source.
+        If a file is in none of these folders and cannot be downloaded.
     InputError
-        When a file is not the published one.
+        If a file is not the published one.
 
     Examples
     --------
@@ -173,89 +113,79 @@ def adult_proxy(*, seed: int, data_dir: PathLike | None = None, download: bool =
 
     Training labels are ``relationship == "Husband"``, validation and test labels ``sex == "Male"``. The 101
     features leave out sex and relationship and include income. Validation is 1 % of ``adult.test`` (163
-    rows), stratified by label. Indicators: `private`, `non_private` (everything else, ``"?"`` included) and
-    `income`.
+    rows), stratified by label.
 
     Parameters
     ----------
     seed : int
-        Decides the validation rows and the rows kept back for early stopping; at least 0.
-    data_dir : path-like, optional
-        As for `load_adult`.
-    download : bool, default=True
+        Determines the validation rows and the rows for early stopping; at least 0.
+    data_dir, download
         As for `load_adult`.
 
     Returns
     -------
     Split
-        Without groups.
+        Without groups. The columns are the paper's basis functions `private`, `non_private` (everything else, ``"?"``
+        included) and `income`. In `train`, the column ``early_stopping`` is True for a third of the rows, on which the
+        training of the base model can be stopped early.
 
     Examples
     --------
     >>> split = adult_proxy(seed=0)  # doctest: +SKIP
-    >>> len(split.feature_names), len(split.validation.y)  # doctest: +SKIP
+    >>> len(split.train.feature_names), len(split.validation.y)  # doctest: +SKIP
     (101, 163)
     """
     check_count(seed, name="seed", low=0)
     tables = load_adult(data_dir=data_dir, download=download)
     names, *designs = _design(tables, SHARED_FEATURES)
-    income = [_is(table, "income", ">50K") for table in (tables.train, tables.test)]
     labels = (_is(tables.train, "relationship", "Husband"), _is(tables.test, "sex", "Male"))
-    train, pool = (
-        _whole(
-            np.column_stack([designs[file], income[file]]),
-            labels[file],
-            group=None,
-            indicators={**_workforce(table), "income": income[file]},
-        )
-        for file, table in enumerate((tables.train, tables.test))
-    )
-    return _split(train, pool, feature_names=(*names, "income=>50K"), share=PROXY_VALIDATION, seed=seed)
+    files = []
+    for table, design, y in zip((tables.train, tables.test), designs, labels, strict=True):
+        income = _is(table, "income", ">50K")
+        X, columns = np.column_stack([design, income]), {**_workforce(table), "income": income}
+        files.append(_dataset(X, y, feature_names=(*names, "income=>50K"), columns=columns))
+    return _split(*files, share=PROXY_VALIDATION, seed=seed)
 
 
 def adult_fairness(*, seed: int, data_dir: PathLike | None = None, download: bool = True) -> Split:
     """Return the black-box fairness experiment: predict income over 50K, groups by sex (Section 7.4).
 
-    Labels are ``income == ">50K"``; the group is 1 for ``sex == "Male"``, else 0. The 106 features leave out
+    Labels are ``income == ">50K"``; the group ``"sex"`` is 1 for ``sex == "Male"``, else 0. The 106 features leave out
     sex and include relationship. Validation is 10 % of ``adult.test`` (1,629 rows), stratified by group and
-    label. Indicators: `private`, `non_private` (everything else, ``"?"`` included), `wife` and `husband`.
+    label.
 
     Parameters
     ----------
     seed : int
-        Decides the validation rows and the rows kept back for early stopping; at least 0.
-    data_dir : path-like, optional
-        As for `load_adult`.
-    download : bool, default=True
+        Determines the validation rows and the rows for early stopping; at least 0.
+    data_dir, download
         As for `load_adult`.
 
     Returns
     -------
     Split
+        The columns are the paper's basis functions `private`, `non_private` (everything else, ``"?"`` included), `wife`
+        and `husband`; in `train`, ``early_stopping`` as for `adult_proxy`.
 
     Examples
     --------
     >>> split = adult_fairness(seed=0)  # doctest: +SKIP
-    >>> len(split.feature_names), len(split.validation.y)  # doctest: +SKIP
+    >>> len(split.train.feature_names), len(split.validation.y)  # doctest: +SKIP
     (106, 1629)
     """
     check_count(seed, name="seed", low=0)
     tables = load_adult(data_dir=data_dir, download=download)
     names, *designs = _design(tables, (*SHARED_FEATURES, "relationship"))
-    train, pool = (
-        _whole(
-            design,
-            _is(table, "income", ">50K"),
-            group=_is(table, "sex", "Male"),
-            indicators={**_workforce(table), **_spouses(table)},
-        )
-        for design, table in zip(designs, (tables.train, tables.test), strict=True)
-    )
-    return _split(train, pool, feature_names=names, share=FAIRNESS_VALIDATION, seed=seed)
+    files = []
+    for table, design in zip((tables.train, tables.test), designs, strict=True):
+        spouses = {name: _is(table, "relationship", name.capitalize()) for name in ("wife", "husband")}
+        columns, sex = {**_workforce(table), **spouses}, _is(table, "sex", "Male")
+        files.append(_dataset(design, _is(table, "income", ">50K"), feature_names=names, columns=columns, sex=sex))
+    return _split(*files, share=FAIRNESS_VALIDATION, seed=seed)
 
 
-def _parse(content: bytes) -> Table:
-    """Return the columns of one file; the comment and empty lines have no 15 fields and drop out."""
+def _parse(content: bytes) -> Columns:
+    """Return the columns of one file; the comment and empty lines do not have 15 fields and are skipped."""
     reader = csv.reader(io.StringIO(content.decode("ascii")), skipinitialspace=True)
     columns = zip(*(row for row in reader if len(row) == len(COLUMNS)), strict=True)
     table = dict(zip(COLUMNS, (np.array(column) for column in columns), strict=True))
@@ -263,32 +193,27 @@ def _parse(content: bytes) -> Table:
     return {name: values.astype(np.int64) if name in NUMBERS else values for name, values in table.items()}
 
 
-def _is(table: Table, column: str, value: str) -> FloatArray:
+def _is(table: Columns, column: str, value: str) -> FloatArray:
     """Return 1.0 where ``column`` equals ``value`` and 0.0 elsewhere."""
     return np.asarray(table[column] == value, dtype=np.float64)
 
 
-def _workforce(table: Table) -> dict[str, FloatArray]:
+def _workforce(table: Columns) -> dict[str, FloatArray]:
     """Return the indicators of private and of any other (or unknown) work class."""
     private = _is(table, "workclass", "Private")
     return {"private": private, "non_private": 1 - private}
 
 
-def _spouses(table: Table) -> dict[str, FloatArray]:
-    """Return the indicators of wives and husbands."""
-    return {"wife": _is(table, "relationship", "Wife"), "husband": _is(table, "relationship", "Husband")}
-
-
 def _design(tables: AdultTables, columns: tuple[str, ...]) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
-    """Return feature names and the one-hot tables of both files, with the categories of the first."""
+    """Return feature names and the one-hot features of both files, with the categories of the first."""
     both = (tables.train, tables.test)
     edges = {"age": _quantile_edges(tables.train["age"]), **EDGES}
     names: list[str] = []
     blocks: tuple[list[FloatArray], list[FloatArray]] = ([], [])
     for column in columns:
         if column in edges:
-            labels = _interval_names(edges[column])
-            coded = [_interval_codes(table[column], edges[column]) for table in both]
+            labels = tuple(f"({low}, {high}]" for low, high in pairwise(edges[column]))
+            coded = [np.searchsorted(edges[column][1:-1], table[column], side="left") for table in both]
         else:
             values = [_categories(table, column) for table in both]
             labels = tuple(str(label) for label in np.unique(values[0]))
@@ -299,7 +224,7 @@ def _design(tables: AdultTables, columns: tuple[str, ...]) -> tuple[tuple[str, .
     return tuple(names), np.hstack(blocks[0]), np.hstack(blocks[1])
 
 
-def _categories(table: Table, column: str) -> npt.NDArray[Any]:
+def _categories(table: Columns, column: str) -> npt.NDArray[Any]:
     """Return a column of categories, work classes merged into private and non-private."""
     if column == "workclass":
         return np.where(table[column] == "Private", "private", "non-private")
@@ -313,49 +238,25 @@ def _quantile_edges(values: npt.NDArray[Any]) -> tuple[int, ...]:
     return tuple(edges.tolist())
 
 
-def _interval_codes(values: npt.NDArray[Any], edges: tuple[int, ...]) -> IntArray:
-    """Return the number of the interval ``(edges[k], edges[k + 1]]`` that holds each value."""
-    return np.searchsorted(edges[1:-1], values, side="left")
-
-
-def _interval_names(edges: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the intervals as text, such as ``"(28, 37]"``."""
-    return tuple(f"({low}, {high}]" for low, high in pairwise(edges))
-
-
-def _whole(
-    design: FloatArray, labels: FloatArray, *, group: FloatArray | None, indicators: Mapping[str, FloatArray]
-) -> Part:
-    """Return all rows of one file as a sample."""
-    return Part(
-        X=design,
-        y=labels.astype(np.intp),
-        group=None if group is None else group.astype(np.intp),
-        indicators=indicators,
-        rows=np.arange(len(labels)),
+def _dataset(
+    X: FloatArray, y: FloatArray, *, feature_names: tuple[str, ...], columns: Columns, sex: FloatArray | None = None
+) -> Dataset:
+    """Return all rows of one file."""
+    return Dataset(
+        X=X,
+        y=y.astype(np.intp),
+        rows=np.arange(len(y)),
+        columns=columns,
+        groups={} if sex is None else {"sex": sex.astype(np.intp)},
+        feature_names=feature_names,
+        group_names={} if sex is None else {"sex": ("Female", "Male")},
     )
 
 
-def _take(part: Part, rows: IntArray) -> Part:
-    """Return some rows of a sample."""
-    return Part(
-        X=part.X[rows],
-        y=part.y[rows],
-        group=None if part.group is None else part.group[rows],
-        indicators={name: column[rows] for name, column in part.indicators.items()},
-        rows=part.rows[rows],
-    )
-
-
-def _split(train: Part, pool: Part, *, feature_names: tuple[str, ...], share: float, seed: int) -> Split:
-    """Return the samples: all of one file to train, the other shared out by label (and group)."""
-    strata = pool.y if pool.group is None else 2 * pool.group + pool.y
+def _split(train: Dataset, pool: Dataset, *, share: float, seed: int) -> Split:
+    """Return the samples: one file for training, the other divided by label (and group)."""
+    strata = 2 * pool.groups["sex"] + pool.y if pool.groups else pool.y
     test, validation = stratified(strata, share=share, seed=seed)
     _, stopping = stratified(train.y, share=EARLY_STOPPING, seed=seed)
-    return Split(
-        train=train,
-        validation=_take(pool, validation),
-        test=_take(pool, test),
-        early_stopping=np.isin(train.rows, stopping),
-        feature_names=feature_names,
-    )
+    columns = {**train.columns, "early_stopping": np.isin(train.rows, stopping)}
+    return Split(train=replace(train, columns=columns), validation=pool.take(validation), test=pool.take(test))

@@ -1,4 +1,4 @@
-"""The small data sets that come with scikit-learn, as the same kind of table; nothing is looked up or downloaded."""
+"""The small data sets that come with scikit-learn, as the same kind of data set; no file is searched or downloaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from postshift._validation import unknown
-from postshift.datasets.tables import Table
+from postshift.datasets.dataset import Dataset
 from postshift.exceptions import SettingError
 
 LOADERS: dict[str, Any] = {
@@ -19,7 +19,7 @@ LOADERS: dict[str, Any] = {
 }
 
 
-def load_embedded(name: str) -> Table:
+def load_embedded(name: str) -> Dataset:
     """Return one of scikit-learn's own data sets: digits, wine, breast cancer or iris.
 
     Parameters
@@ -29,28 +29,27 @@ def load_embedded(name: str) -> Table:
 
     Returns
     -------
-    Table
+    Dataset
         Without groups.
 
     Raises
     ------
     SettingError
-        When there is no data set of that name.
+        If the name is unknown.
 
     Examples
     --------
-    >>> table = load_embedded("wine")
-    >>> table.X.shape, table.class_names
+    >>> data = load_embedded("wine")
+    >>> data.X.shape, data.class_names
     ((178, 13), ('class_0', 'class_1', 'class_2'))
     """
     if name not in LOADERS:
         raise SettingError(unknown(name, LOADERS, what="embedded data set"))
     bunch = LOADERS[name]()
-    return Table(
+    return Dataset(
         X=np.asarray(bunch.data, dtype=np.float64),
         y=np.asarray(bunch.target, dtype=np.intp),
-        groups={},
+        rows=np.arange(len(bunch.target)),
         feature_names=tuple(str(feature) for feature in bunch.feature_names),
-        group_names={},
         class_names=tuple(str(label) for label in bunch.target_names),
     )

@@ -1,8 +1,8 @@
 """CIFAR-10: 60,000 small photographs of ten classes, and the paper's label noise on them.
 
 Three editions are read: compact files (differences of neighbouring pixels), the authors' pickled batches, and their
-binary batches, the latter two as folders or as the archives they come in. Of a pickle nothing but arrays is taken.
-Whatever the edition, every batch is brought into the layout of the binary one, whose checksum it must have.
+binary batches, the latter two as folders or as archives. Only arrays are read from a pickle. Batches of every edition
+are converted to the binary layout and must have its checksum.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import numpy as np
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.datasets._location import PathLike, obtain
 from postshift.datasets._pickles import unpickle
-from postshift.datasets._sources import CIFAR10
-from postshift.datasets._splits import stratified
-from postshift.datasets.images import Images, ImageSplit, PixelArray
+from postshift.datasets._public_files import CIFAR10
+from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
 from postshift.exceptions import InputError
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -51,7 +50,7 @@ PICKLED = "data_batch_1"
 BINARY = "data_batch_1.bin"
 BINARY_ARCHIVE = "cifar-10-binary.tar.gz"
 
-# By which file an edition is known, in the order of preference; the archive of pickled batches comes last.
+# One file of each edition, in order of preference; the archive of pickled batches comes last.
 MARKS = (COMPACT, f"cifar-10-batches-py/{PICKLED}", f"cifar-10-batches-bin/{BINARY}", BINARY_ARCHIVE)
 UNREADABLE = (
     OSError, EOFError, ValueError, TypeError, KeyError, OverflowError,
@@ -65,7 +64,7 @@ class Cifar10:
 
     Attributes
     ----------
-    train, test : Images
+    train, test : Dataset
         50,000 and 10,000 images of 32 x 32 pixels, in the official order.
 
     Examples
@@ -75,8 +74,8 @@ class Cifar10:
     ((50000, 32, 32, 3), array([6, 9, 9, 4, 1]))
     """
 
-    train: Images
-    test: Images
+    train: Dataset
+    test: Dataset
 
 
 def load_cifar10(*, data_dir: PathLike | None = None, download: bool = True) -> Cifar10:
@@ -87,11 +86,10 @@ def load_cifar10(*, data_dir: PathLike | None = None, download: bool = True) -> 
     data_dir : path-like, optional
         The folder that contains ``cifar10/``, and in it the compact files (``cifar10_train_1.npz`` to ``_5.npz``,
         ``cifar10_test.npz``), the folder ``cifar-10-batches-py`` or ``cifar-10-batches-bin``, or the archive
-        ``cifar-10-python.tar.gz`` or ``cifar-10-binary.tar.gz``. Without it (or where it has none of them) the folder
-        named by the environment variable ``POSTSHIFT_DATA`` is looked in, then ``shared/data`` beside the checkout,
-        then the cache.
+        ``cifar-10-python.tar.gz`` or ``cifar-10-binary.tar.gz``. It is searched before the other folders of
+        :mod:`postshift.datasets`.
     download : bool, default=True
-        Whether the archive, where none of these folders has an edition, is downloaded into the cache (170 MB).
+        Whether the archive is downloaded into the cache (170 MB) if none of these folders has an edition.
 
     Returns
     -------
@@ -100,9 +98,9 @@ def load_cifar10(*, data_dir: PathLike | None = None, download: bool = True) -> 
     Raises
     ------
     DataNotFoundError
-        When no edition is in these folders, and it is not to be had from the source.
+        If no edition is in these folders and the archive cannot be downloaded.
     InputError
-        When a file is damaged, or its images or labels are not the published ones.
+        If a file is damaged, or its images or labels are not the published ones.
 
     Examples
     --------
@@ -122,17 +120,18 @@ def cifar10_noise(
     validation: float = VALIDATION,
     data_dir: PathLike | None = None,
     download: bool = True,
-) -> ImageSplit:
+) -> Split:
     """Return the label-noise experiment: ten classes, five of them with flipped training labels (Section 7.1).
 
-    Validation is 2 % of the official training images (1,000), as many of every class, with clean labels. Of the other
-    49,000 each truck becomes an automobile, each bird an airplane, each deer a horse, each cat a dog and each dog a cat
-    with probability `flip`. The test sample is the official one. The column ``"clean"`` has the labels without noise.
+    Validation is 2 % of the official training images (1,000), the same number of every class, with clean labels. Of the
+    other 49,000 each truck becomes an automobile, each bird an airplane, each deer a horse, each cat a dog and each dog
+    a cat with probability `flip`. The test sample is the official one. The column ``"clean"`` has the labels without
+    noise.
 
     Parameters
     ----------
     seed : int
-        Decides the validation rows and the flips; at least 0.
+        Determines the validation rows and the flips; at least 0.
     flip : float, default=0.6
         Probability of a flip.
     validation : float, default=0.02
@@ -142,7 +141,7 @@ def cifar10_noise(
 
     Returns
     -------
-    ImageSplit
+    Split
 
     Examples
     --------
@@ -156,7 +155,7 @@ def cifar10_noise(
     data = load_cifar10(data_dir=data_dir, download=download)
     rest, drawn = stratified(data.train.y, share=validation, seed=seed)
     train, validated, test = (_with_clean(part) for part in (data.train.take(rest), data.train.take(drawn), data.test))
-    return ImageSplit(
+    return Split(
         train=replace(train, y=flipped(train.y, flip=flip, rng=np.random.default_rng(seed))),
         validation=validated,
         test=test,
@@ -164,14 +163,14 @@ def cifar10_noise(
 
 
 def flipped(labels: IntArray, *, flip: float, rng: np.random.Generator) -> IntArray:
-    """Return labels of which those in ``FLIPS`` became another, each with probability ``flip``."""
+    """Return labels; those in ``FLIPS`` are replaced, each with probability ``flip``."""
     partner = np.arange(len(CLASSES))
     partner[list(FLIPS)] = list(FLIPS.values())
     return np.where(rng.random(len(labels)) < flip, partner[labels], labels)
 
 
-def _with_clean(part: Images) -> Images:
-    """Return images that keep their labels as a column too."""
+def _with_clean(part: Dataset) -> Dataset:
+    """Return images with their labels as a column as well."""
     return replace(part, columns={**part.columns, "clean": part.y})
 
 
@@ -179,13 +178,16 @@ def _batches(path: Path) -> Iterable[PixelArray]:
     """Yield the records (n, 3073) of the six batches of the edition that ``path`` belongs to."""
     files, read = _edition(path.name)
     try:
-        contents = _members(path, files) if path.name.endswith(".tar.gz") else _neighbours(path, files)
+        if path.name.endswith(".tar.gz"):
+            contents: Iterable[bytes] = _members(path, files)
+        else:
+            contents = (path.with_name(name).read_bytes() for name in files)
         for content in contents:
             yield read(content)
     except UNREADABLE as error:
         raise InputError(
             f"{path} must be CIFAR-10 as published, with {', '.join(files)}. Got {type(error).__name__} on reading: "
-            f"{error}; the copy is damaged or incomplete: replace it by the original"
+            f"{error}; the copy is damaged or incomplete: replace it with the original"
         ) from error
 
 
@@ -199,13 +201,8 @@ def _edition(mark: str) -> tuple[tuple[str, ...], Callable[[bytes], PixelArray]]
     return tuple(SHA256), _from_pickle
 
 
-def _neighbours(path: Path, files: tuple[str, ...]) -> Iterable[bytes]:
-    """Yield the contents of files in the same folder."""
-    return (path.with_name(name).read_bytes() for name in files)
-
-
-def _members(path: Path, files: tuple[str, ...]) -> Iterable[bytes]:
-    """Return the contents of an archive's files, whatever their order in it; nothing is extracted."""
+def _members(path: Path, files: tuple[str, ...]) -> list[bytes]:
+    """Return the contents of files in an archive, in the order of ``files``; nothing is extracted to the disk."""
     found: dict[str, bytes] = {}
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:
@@ -222,44 +219,38 @@ def _from_differences(content: bytes) -> PixelArray:
         labels, planes = arrays["label"], arrays["delta"]
     for axis in (3, 2, 0):
         planes = np.cumsum(planes, axis=axis, dtype=np.uint8)
-    return _records(labels, planes.transpose(1, 0, 2, 3).reshape(len(labels), -1))
+    return np.column_stack([labels, planes.transpose(1, 0, 2, 3).reshape(len(labels), -1)])
 
 
 def _from_pickle(content: bytes) -> PixelArray:
     """Return the records of a pickled batch."""
     batch = unpickle(content)
-    return _records(np.array(batch[b"labels"], dtype=np.uint8), batch[b"data"])
+    return np.column_stack([np.array(batch[b"labels"], dtype=np.uint8), batch[b"data"]])
 
 
 def _from_binary(content: bytes) -> PixelArray:
-    """Return the records of a binary batch: its bytes are them."""
+    """Return the records of a binary batch: its bytes."""
     return np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3 * PLANE)
 
 
-def _records(labels: PixelArray, pixels: PixelArray) -> PixelArray:
-    """Return labels and pixels side by side, as in the binary layout."""
-    return np.column_stack([labels, pixels])
-
-
 def _verified(name: str, records: PixelArray, *, path: Path) -> PixelArray:
-    """Return the records of a batch, refused unless they are the published ones."""
+    """Return the records of a batch; raise if they are not the published ones."""
     found = hashlib.sha256(np.ascontiguousarray(records).data).hexdigest()
     if found != SHA256[name]:
         raise InputError(
             f"{name} of {path} must have the published images and labels, with sha256 {SHA256[name]} in the binary "
             f"layout. Got {len(records):,} images with sha256 {found} instead; the copy is damaged: "
-            "replace it by the original"
+            "replace it with the original"
         )
     return records
 
 
-def _images(records: PixelArray) -> Images:
+def _images(records: PixelArray) -> Dataset:
     """Return records as images."""
     planes = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
-    return Images(
+    return Dataset(
         X=np.ascontiguousarray(planes.transpose(0, 2, 3, 1)),
         y=records[:, 0].astype(np.intp),
         rows=np.arange(len(records)),
-        columns={},
         class_names=CLASSES,
     )

@@ -1,8 +1,8 @@
-"""Default of credit card clients (Taiwan, 2005): who defaults next month.
+"""Default of credit card clients (Taiwan, 2005): the label is 1 for a default in the next month.
 
 Two editions are read, with the same values: Kaggle's, and UCI's, where the columns are called X1 to X23 and Y.
-Amounts, repayment states and age are numbers; education and marriage are one-hot, their undocumented codes (0, 5, 6
-and 0) categories of their own. Sex is a group and no feature.
+Amounts, repayment states and age are numbers. Education and marriage are one-hot; their undocumented codes (0, 5, 6
+and 0) are separate categories. Sex is a group and not a feature.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import io
 import numpy as np
 
 from postshift.datasets._location import PathLike, obtain, read_verified
-from postshift.datasets._sources import DEFAULT_CREDIT
-from postshift.datasets.tables import Table, one_hot
+from postshift.datasets._public_files import DEFAULT_CREDIT
+from postshift.datasets.dataset import Dataset, one_hot
 
 FILE = "UCI_Credit_Card.csv"
 SHA256 = "a0f0ab49d6326671d6cd83be5c88dcf18007025fe9a53ecd699119c871176ca1"
@@ -32,52 +32,52 @@ NAMES = (
 CODES = dict(zip((*(f"X{number}" for number in range(1, len(NAMES))), "Y"), NAMES, strict=True))
 
 
-def load_default_credit(*, data_dir: PathLike | None = None, download: bool = True) -> Table:
-    """Return 30,000 clients: who defaults next month, of whom 22 % do.
+def load_default_credit(*, data_dir: PathLike | None = None, download: bool = True) -> Dataset:
+    """Return 30,000 clients; the label is 1 for a default in the next month (22 %).
 
     Parameters
     ----------
     data_dir : path-like, optional
-        The folder that contains ``default_credit/`` with ``UCI_Credit_Card.csv`` or ``data.csv``. Without it (or where
-        it has no such file) the folder named by the environment variable ``POSTSHIFT_DATA`` is looked in, then
-        ``shared/data`` beside the checkout, then the cache.
+        The folder that contains ``default_credit/`` with ``UCI_Credit_Card.csv`` or ``data.csv``. It is searched before
+        the other folders of :mod:`postshift.datasets`.
     download : bool, default=True
         Whether a file that is in none of these folders is downloaded from UCI into the cache (3 MB).
 
     Returns
     -------
-    Table
-        With the group ``"sex"``, which is no feature.
+    Dataset
+        With the group ``"sex"``, which is not a feature.
 
     Raises
     ------
     DataNotFoundError
-        When the file is in none of these folders and is not to be had from the source.
+        If the file is in none of these folders and cannot be downloaded.
     InputError
-        When the file is not the published one.
+        If the file is not the published one.
 
     Examples
     --------
-    >>> table = load_default_credit()  # doctest: +SKIP
-    >>> table.X.shape, table.group_names  # doctest: +SKIP
+    >>> data = load_default_credit()  # doctest: +SKIP
+    >>> data.X.shape, data.group_names  # doctest: +SKIP
     ((30000, 31), {'sex': ('male', 'female')})
     """
     path = obtain(DEFAULT_CREDIT, FILE, data_dir=data_dir, download=download)
-    return _table(read_verified(path, sha256=SHA256 if path.name == FILE else DEFAULT_CREDIT.sha256))
+    return _dataset(read_verified(path, sha256=SHA256 if path.name == FILE else DEFAULT_CREDIT.sha256))
 
 
-def _table(content: bytes) -> Table:
-    """Return features, labels and groups of a file's content."""
+def _dataset(content: bytes) -> Dataset:
+    """Return features, labels and groups from the content of a file."""
     published, *rows = csv.reader(io.StringIO(content.decode("ascii"), newline=""))
     header = [CODES.get(name, name) for name in published]
     column = dict(zip(header, zip(*rows, strict=True), strict=True))
     numbers = [name for name in header if name not in NO_NUMBERS]
     encoded = [one_hot(column[name], name=name) for name in CATEGORIES]
     sexes = list(SEX)
-    return Table(
+    return Dataset(
         # Some amounts are written as 2e+05.
         X=np.column_stack([np.array([column[name] for name in numbers], dtype=np.float64).T, *(b for _, b in encoded)]),
         y=np.array(column[TARGET], dtype=np.intp),
+        rows=np.arange(len(rows)),
         groups={"sex": np.array([sexes.index(code) for code in column["SEX"]], dtype=np.intp)},
         feature_names=(*numbers, *(label for labels, _ in encoded for label in labels)),
         group_names={"sex": tuple(SEX.values())},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from postshift.baselines._base import BothSides
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.deep import NetworkClassifier
 from postshift.baselines.networks import torch_module
 

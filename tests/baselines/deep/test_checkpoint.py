@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from postshift.baselines._base import BothSides
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.deep_methods import learn_to_reweight
 from postshift.exceptions import ArchiveError, SettingError
 from tests.baselines.deep.problems import digits, normalised, same_weights, small
@@ -119,11 +119,14 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 5}, r"of other epochs \(4 there, 5 here\): give another folder, or delete"),
-        ({"batch_size": 16, "augment": False}, r"batch_size \(32 there, 16 here\), augment \(True there, False here\)"),
-        ({"random_state": 1}, r"seed \(0 there, 1 here\), first weights"),
-        ({"network": "small"}, r"network \('normalised' there, 'small' here\), first weights"),
-        ({"transition": np.eye(10)}, "of other objective: give another folder"),
+        ({"epochs": 5}, r"differ: epochs \(4 in the file, 5 here\). Give another folder, or delete"),
+        (
+            {"batch_size": 16, "augment": False},
+            r"batch_size \(32 in the file, 16 here\), augment \(True in the file, False here\)",
+        ),
+        ({"random_state": 1}, r"seed \(0 in the file, 1 here\), first weights"),
+        ({"network": "small"}, r"network \('normalised' in the file, 'small' here\), first weights"),
+        ({"transition": np.eye(10)}, "these differ: objective. Give another folder"),
     ],
 )
 def test_a_file_of_other_parameters_is_refused(tmp_path, changes, message):
@@ -139,7 +142,7 @@ def test_a_file_of_other_rows_is_refused(tmp_path):
     with pytest.raises(Stopped):
         model(tmp_path, progress=stop_after(1)).fit(X, y)
     for other in [(X + 1, y, None), (X, y[::-1], None), (X, y, np.arange(1.0, 91))]:
-        with pytest.raises(ArchiveError, match="belongs to another fit, of other rows: give another folder"):
+        with pytest.raises(ArchiveError, match=r"belongs to another fit; these differ: rows. Give another folder"):
             model(tmp_path).fit(*other)
 
 
@@ -155,7 +158,7 @@ def test_learning_to_reweight_goes_on_too(tmp_path):
     again = learn_to_reweight(model(tmp_path, progress=told.append), rows, **how)
     assert told[0].number == 3
     assert same_weights(again.weights_, whole.weights_)
-    with pytest.raises(ArchiveError, match="of other objective"):
+    with pytest.raises(ArchiveError, match="these differ: objective"):
         learn_to_reweight(model(tmp_path), rows, classes=np.arange(10), val_batch_size=21)
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from postshift.baselines.cross_entropy import CrossEntropyOnTrain, CrossEntropyOnValidation
-from postshift.baselines.deep_methods import fine_tune, forward_correct, learn_to_reweight
+from postshift.baselines.deep_methods import fine_tune, learn_to_reweight
 from postshift.baselines.fine_tuning import FineTuned
 from postshift.baselines.forward_correction import ForwardCorrection
 from postshift.baselines.learn_to_reweight import LearnToReweight
@@ -72,11 +72,10 @@ def test_fine_tuned_calls_fine_tune():
     assert len(stopping) == 60
     assert np.array_equal(stopping, model.stopping_rows_)
     how = {"learning_rate": 0.05, "max_epochs": 12, "patience": 4}
-    done = fine_tune(small(**LINEAR), rows, classes=NAMES, tuning=tuning, stopping=stopping, **how)
-    assert same_weights(model.estimator_.weights_, done.model.weights_)
-    assert np.array_equal(model.stopping_losses_, done.stopping_losses)
-    assert np.array_equal(model.tuning_losses_, done.tuning_losses)
-    assert model.best_epoch_ == done.best_epoch
+    epoch, tuned, losses = fine_tune(small(**LINEAR), rows, classes=NAMES, tuning=tuning, stopping=stopping, **how)
+    assert same_weights(model.estimator_.weights_, tuned.weights_)
+    assert np.array_equal(np.column_stack([model.tuning_losses_, model.stopping_losses_]), losses)
+    assert model.best_epoch_ == epoch
 
 
 def test_learn_to_reweight_calls_learn_to_reweight():
@@ -87,19 +86,54 @@ def test_learn_to_reweight_calls_learn_to_reweight():
     assert not hasattr(model, "example_weights_")
 
 
-def test_forward_correction_calls_forward_correct():
+def test_forward_correction_trains_with_the_transition():
     rows, _ = noisy_blobs()
     model = ForwardCorrection(small(**LINEAR), percentile=90).fit(*sides(rows))
-    done = forward_correct(small(**LINEAR), rows, classes=NAMES, percentile=90)
-    assert same_weights(model.estimator_.weights_, done.weights_)
-    assert np.array_equal(model.transition_, done.transition)
+    expected = small(**LINEAR, transition=model.transition_).fit(rows.X, NAMES[rows.y])
+    assert same_weights(model.estimator_.weights_, expected.weights_)
     known = ForwardCorrection(small(**LINEAR), transition=model.transition_).fit(*sides(rows))
-    assert same_weights(known.estimator_.weights_, done.weights_)
+    assert same_weights(known.estimator_.weights_, expected.weights_)
     assert known.noisy_estimator_ is None
     told = []
     by_rows = ForwardCorrection(small(**LINEAR, progress=told.append), transition="validation").fit(*sides(rows))
     assert len(told) == 2 * 15
     np.testing.assert_allclose(by_rows.transition_, [[1, 0, 0], [0.6, 0.4, 0], [0, 0, 1]], atol=0.15)
+
+
+def test_a_known_transition_recovers_the_clean_classes():
+    rows, clean = noisy_blobs(2000, 3, flip=0.6)
+    transition = np.array([[1.0, 0, 0], [0.6, 0.4, 0], [0, 0, 1]])
+    model = ForwardCorrection(small(**LINEAR), transition=transition).fit(*sides(rows))
+    ideal = small(**LINEAR).fit(rows.X, NAMES[clean])
+    plain = small(**LINEAR).fit(rows.X, NAMES[rows.y])
+    assert plain.score(rows.X, NAMES[clean]) < 0.85
+    assert model.score(rows.X, NAMES[clean]) > ideal.score(rows.X, NAMES[clean]) - 0.01
+    # the probabilities too are those of the clean labels
+    assert np.abs(model.predict_proba(rows.X) - ideal.predict_proba(rows.X)).mean() < 0.03
+    assert np.array_equal(model.transition_, transition)
+
+
+def test_the_transition_is_estimated_from_the_networks_own_predictions():
+    rows, clean = noisy_blobs(1500, 3, flip=0.6)
+    noisy = small(epochs=10).fit(rows.X, NAMES[rows.y])
+    model = ForwardCorrection(small(epochs=10), percentile=97).fit(*sides(rows))
+    eta = noisy.predict_proba(rows.X)
+    anchors = [np.argsort(eta[:, k], kind="stable")[int(0.97 * 1499)] for k in range(3)]
+    np.testing.assert_allclose(model.transition_, eta[anchors])
+    np.testing.assert_allclose(model.transition_, [[1, 0, 0], [0.6, 0.4, 0], [0, 0, 1]], atol=0.12)
+    assert model.score(rows.X, NAMES[clean]) > 0.95
+    again = ForwardCorrection(FrozenEstimator(noisy), percentile=97).fit(*sides(rows))
+    assert same_weights(again.estimator_.weights_, model.estimator_.weights_)
+
+
+def test_both_trainings_have_a_checkpoint(tmp_path):
+    rows, _ = noisy_blobs(60, 3)
+    seen = []
+    network = small(network=linear, epochs=2, checkpoint=tmp_path, progress=seen.append)
+    first, again = (ForwardCorrection(network).fit(*sides(rows)) for _ in range(2))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["corrected.npz", "training.npz"]
+    assert len(seen) == 4
+    assert same_weights(first.estimator_.weights_, again.estimator_.weights_)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -135,7 +169,7 @@ def test_a_frame_and_a_class_on_one_side_alone():
 def test_what_is_refused():
     rows, _ = noisy_blobs(60, 30)
     fitted = small(network=linear).fit(rows.X, rows.y)
-    with pytest.raises(LabelError, match="a fitted network must know all classes and no other"):
+    with pytest.raises(LabelError, match="give a network fitted to the same classes"):
         FineTuned(FrozenEstimator(fitted)).fit(*sides(rows))
     told = []
     own = small(network=linear, transition=np.eye(3), progress=told.append)

@@ -1,4 +1,4 @@
-"""Fine-tuning, learning to reweight and forward correction of networks."""
+"""Fine-tuning and learning to reweight of networks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from postshift.baselines._base import BothSides
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.deep_methods import (
     example_weights,
     fine_tune,
-    forward_correct,
     learn_to_reweight,
     meta_gradient,
     trained,
@@ -155,41 +154,39 @@ def test_the_tuned_network_is_never_worse_on_the_rows_it_is_stopped_by(learning_
     rows, _ = noisy_blobs()
     parts = halves(rows)
     start = trained(small(network=smooth), rows, classes=NAMES)
-    done = fine_tune(start, rows, **parts, learning_rate=learning_rate, max_epochs=20, patience=5)
+    best_epoch, tuned, losses = fine_tune(start, rows, **parts, learning_rate=learning_rate, max_epochs=20, patience=5)
 
     def loss(model, part):
         eta = model.predict_proba(rows.X_val[part])
         return -np.log(eta[np.arange(len(part)), rows.y_val[part]]).mean()
 
-    assert done.stopping_losses[0] == pytest.approx(loss(start, parts["stopping"]), rel=1e-6)
-    assert done.tuning_losses[0] == pytest.approx(loss(start, parts["tuning"]), rel=1e-6)
-    assert done.stopping_losses[done.best_epoch] == pytest.approx(loss(done.model, parts["stopping"]), rel=1e-6)
-    assert done.best_epoch == np.argmin(done.stopping_losses)
-    assert loss(done.model, parts["stopping"]) <= loss(start, parts["stopping"])
-    n_epochs = len(done.stopping_losses) - 1
-    assert n_epochs == min(20, done.best_epoch + 5)
-    assert len(done.tuning_losses) == n_epochs + 1
+    assert losses[0, 0] == pytest.approx(loss(start, parts["tuning"]), rel=1e-6)
+    assert losses[0, 1] == pytest.approx(loss(start, parts["stopping"]), rel=1e-6)
+    assert losses[best_epoch, 1] == pytest.approx(loss(tuned, parts["stopping"]), rel=1e-6)
+    assert best_epoch == np.argmin(losses[:, 1])
+    assert loss(tuned, parts["stopping"]) <= loss(start, parts["stopping"])
+    assert len(losses) - 1 == min(20, best_epoch + 5)
 
 
-def test_tuning_mends_noisy_labels_and_leaves_the_start_alone():
+def test_tuning_corrects_noisy_labels_and_does_not_change_the_start():
     rows, clean = noisy_blobs(flip=0.7)
     start = trained(small(**LINEAR), rows, classes=NAMES)
     before = {name: each.copy() for name, each in start.weights_.items()}
-    done = fine_tune(start, rows, **halves(rows), max_epochs=60)
+    best_epoch, tuned, _ = fine_tune(start, rows, **halves(rows), max_epochs=60)
     assert same_weights(start.weights_, before)
     assert start.score(rows.X, NAMES[clean]) < 0.85
-    assert done.model.score(rows.X, NAMES[clean]) > 0.95
-    assert done.best_epoch > 0
+    assert tuned.score(rows.X, NAMES[clean]) > 0.95
+    assert best_epoch > 0
 
 
 def test_a_network_that_gets_worse_stays_as_it_was():
     rows, _ = noisy_blobs(flip=0.0)
     wrong = replace(rows, y_val=np.where(np.arange(150) % 2, rows.y_val, (rows.y_val + 1) % 3))  # tuned by nonsense
     start = trained(small(**LINEAR), rows, classes=NAMES)
-    done = fine_tune(start, wrong, **halves(rows), max_epochs=9, patience=3)
-    assert done.best_epoch == 0
-    assert len(done.stopping_losses) == 4
-    assert same_weights(done.model.weights_, start.weights_)
+    best_epoch, tuned, losses = fine_tune(start, wrong, **halves(rows), max_epochs=9, patience=3)
+    assert best_epoch == 0
+    assert len(losses) == 4
+    assert same_weights(tuned.weights_, start.weights_)
 
 
 def test_a_network_that_is_not_fitted_is_trained_first():
@@ -197,24 +194,24 @@ def test_a_network_that_is_not_fitted_is_trained_first():
     rows = BothSides(X=X[:90], y=y[:90], X_val=X[90:], y_val=y[90:], n_classes=10)
     how = {"classes": np.arange(10), "tuning": np.arange(30), "stopping": np.arange(30, 60), "max_epochs": 3}
     model = small(network=normalised, augment=True)
-    one, two = fine_tune(model, rows, **how), fine_tune(model.fit(X[:90], y[:90]), rows, **how)
-    assert same_weights(one.model.weights_, two.model.weights_)
-    assert np.array_equal(one.stopping_losses, two.stopping_losses)
+    _, one, losses = fine_tune(model, rows, **how)
+    _, two, again = fine_tune(model.fit(X[:90], y[:90]), rows, **how)
+    assert same_weights(one.weights_, two.weights_)
+    assert np.array_equal(losses, again)
 
 
 def test_a_class_without_training_rows_is_learnt_by_tuning():
     rows, _ = noisy_blobs(flip=1.0)  # class 1 is never seen
-    done = fine_tune(small(**LINEAR), rows, **halves(rows), learning_rate=0.1, max_epochs=60)
+    _, tuned, _ = fine_tune(small(**LINEAR), rows, **halves(rows), learning_rate=0.1, max_epochs=60)
     stopping = halves(rows)["stopping"]
-    assert done.model.score(rows.X_val[stopping], NAMES[rows.y_val[stopping]]) > 0.95
+    assert tuned.score(rows.X_val[stopping], NAMES[rows.y_val[stopping]]) > 0.95
 
 
 def test_a_fitted_network_of_other_classes_is_refused():
     rows, clean = noisy_blobs()
     model = small(network=linear).fit(rows.X, clean)
-    for method in (lambda: fine_tune(model, rows, **halves(rows)), lambda: forward_correct(model, rows, classes=NAMES)):
-        with pytest.raises(LabelError, match=r"fitted to the classes \[0, 1, 2\], and the rows have \['a', 'b', 'c'\]"):
-            method()
+    with pytest.raises(LabelError, match=r"fitted to the classes \[0, 1, 2\], and the rows have \['a', 'b', 'c'\]"):
+        fine_tune(model, rows, **halves(rows))
 
 
 @pytest.mark.parametrize(
@@ -231,56 +228,14 @@ def test_parameters_of_tuning_out_of_range_are_refused(params, message):
         fine_tune(small(network=linear, epochs=0), rows, **halves(rows), **params)
 
 
-# -- forward correction --------------------------------------------------------------------------------------
-
-
-def test_a_known_transition_recovers_the_clean_classes():
-    rows, clean = noisy_blobs(2000, 3, flip=0.6)
-    transition = np.array([[1.0, 0, 0], [0.6, 0.4, 0], [0, 0, 1]])
-    model = forward_correct(small(**LINEAR), rows, classes=NAMES, transition=transition)
-    ideal = small(**LINEAR).fit(rows.X, NAMES[clean])
-    plain = small(**LINEAR).fit(rows.X, NAMES[rows.y])
-    assert plain.score(rows.X, NAMES[clean]) < 0.85
-    assert model.score(rows.X, NAMES[clean]) > ideal.score(rows.X, NAMES[clean]) - 0.01
-    # the probabilities too are those of the clean labels
-    assert np.abs(model.predict_proba(rows.X) - ideal.predict_proba(rows.X)).mean() < 0.03
-    assert np.array_equal(model.transition, transition)
-
-
-def test_the_transition_is_estimated_from_the_networks_own_predictions():
-    rows, clean = noisy_blobs(1500, 3, flip=0.6)
-    noisy = small(epochs=10).fit(rows.X, NAMES[rows.y])
-    model = forward_correct(small(epochs=10), rows, classes=NAMES, percentile=97)
-    eta = noisy.predict_proba(rows.X)
-    anchors = [np.argsort(eta[:, k], kind="stable")[int(0.97 * 1499)] for k in range(3)]
-    np.testing.assert_allclose(model.transition, eta[anchors])
-    np.testing.assert_allclose(model.transition, [[1, 0, 0], [0.6, 0.4, 0], [0, 0, 1]], atol=0.12)
-    assert model.score(rows.X, NAMES[clean]) > 0.95
-    again = forward_correct(noisy, rows, classes=NAMES, percentile=97)  # a fitted one is not trained again
-    assert same_weights(again.weights_, model.weights_)
-
-
-def test_both_trainings_have_a_checkpoint(tmp_path):
-    rows, _ = noisy_blobs(60, 3)
-    told = []
-    model = small(network=linear, epochs=2, checkpoint=tmp_path, progress=told.append)
-    first = forward_correct(model, rows, classes=NAMES)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["corrected.npz", "training.npz"]
-    assert len(told) == 4
-    again = forward_correct(model, rows, classes=NAMES)
-    assert len(told) == 4
-    assert same_weights(first.weights_, again.weights_)
-
-
-# -- what all refuse -----------------------------------------------------------------------------------------
+# -- what both refuse ----------------------------------------------------------------------------------------
 
 
 def test_a_transition_of_the_networks_own_is_refused():
     rows, _ = noisy_blobs(40, 20)
     model = small(network=linear, transition=np.eye(3))
-    for method, name in [(learn_to_reweight, "learning to reweight"), (forward_correct, "forward correction")]:
-        with pytest.raises(SettingError, match=rf"the network of {name} must have transition=None"):
-            method(model, rows, classes=NAMES)
+    with pytest.raises(SettingError, match="the network of learning to reweight must have transition=None"):
+        learn_to_reweight(model, rows, classes=NAMES)
 
 
 def test_validation_rows_of_another_shape_are_refused():

@@ -93,6 +93,6 @@ def test_a_process_that_ends_while_training_is_told_of():
 
 def test_a_network_that_cannot_be_sent_is_refused():
     X, y = digits(40, flat=True)
-    with pytest.raises(SettingError, match=r"cannot be sent to another process .* no lambda and no local function"):
+    with pytest.raises(SettingError, match=r"cannot be sent to another process .* not a lambda or a local function"):
         small(network=lambda m, shape: torch.nn.Linear(shape[0], m), n_processes=2).fit(X, y)
     assert not multiprocessing.active_children()

@@ -63,9 +63,9 @@ def test_every_row_is_seen_once_in_an_epoch():
     seen = []
 
     class Noting(CrossEntropy):
-        def __call__(self, network, batch):
-            seen.append(batch.x[:, 0].numpy().copy())
-            return super().__call__(network, batch)
+        def __call__(self, network, batch, rng):
+            seen.append(batch.X[:, 0].numpy().copy())
+            return super().__call__(network, batch, rng)
 
     training = Training(recipe())
     for _ in range(2):
@@ -176,9 +176,9 @@ def test_augmentation_moves_anew_in_each_epoch_and_mirrors_about_half():
     places = []
 
     class Noting(CrossEntropy):
-        def __call__(self, network, batch):
-            places.append(np.argwhere(batch.x[:, 0].numpy())[:, 1:])
-            return super().__call__(network, batch)
+        def __call__(self, network, batch, rng):
+            places.append(np.argwhere(batch.X[:, 0].numpy())[:, 1:])
+            return super().__call__(network, batch, rng)
 
     training = Training(recipe(input_shape=(1, 9, 9), augment=True, batch_size=400))
     for _ in range(2):

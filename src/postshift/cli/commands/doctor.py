@@ -89,7 +89,7 @@ def _data_folder() -> str | None:
         return named
     try:
         from postshift.datasets._location import find_file
-        from postshift.datasets._sources import ADULT_TRAIN
+        from postshift.datasets._public_files import ADULT_TRAIN
 
         return str(find_file(ADULT_TRAIN.folder, ADULT_TRAIN.name).parent.parent)
     except (DataNotFoundError, ImportError):  # the latter where a required package is broken

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from postshift import baselines
+from postshift.baselines._baseline import best_epoch
 from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.persistence import dump, load
 
@@ -118,3 +119,13 @@ def test_refusals(method):
         method.fit(X, noisy, X, clean, profit=np.ones(len(X)))
     with pytest.raises(ValueError, match="features"):
         clone(method).fit(X, noisy).predict(X[:, :1])
+
+
+def test_the_best_epoch_has_the_least_stopping_loss():
+    losses = [(5.0, 3.0), (4.0, 2.0), (3.0, 2.5), (2.0, 2.0), (1.0, 1.0)]
+    number, best, seen = best_epoch(zip("abcde", losses, strict=True), patience=2)
+    assert (number, best) == (1, "b")  # epoch 3 is no better, and epoch 4 comes too late
+    np.testing.assert_array_equal(seen, losses[:4])
+    number, best, seen = best_epoch(zip("abcde", losses, strict=True), patience=np.inf)
+    assert (number, best, len(seen)) == (4, "e", 5)
+    assert best_epoch([("a", (1.0, 1.0))], patience=1)[:2] == (0, "a")

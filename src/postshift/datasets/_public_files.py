@@ -1,8 +1,8 @@
 """The public files, one table: where each comes from, its checksum, its licence.
 
-The checksums of Adult are those of the files that were tested with. UCI's ``data.csv`` of Default was written again
-from Kaggle's edition and had this very checksum. The published COMPAS and the archive of CIFAR-10 have the one under
-which many projects know them, and what is read from them must also have the checksum of what was tested with.
+The checksums of Adult are those of the tested files. That of UCI's ``data.csv`` of Default was confirmed by writing it
+again from Kaggle's edition. COMPAS and the archive of CIFAR-10 have the checksums that many projects publish; the
+values read from them must also have the checksum of the tested values.
 """
 
 from __future__ import annotations
@@ -11,36 +11,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One public file.
+class PublicFile:
+    """One public file."""
 
-    Attributes
-    ----------
-    folder : str
-        The data set's own folder in a data folder, e.g. ``"adult"``.
-    name : str
-        The file's name in that folder.
-    page : str
-        Where a person reads about the data set.
-    licence : str
-        What its authors allow.
-    url : str
-        Where the file is downloaded from; empty where it is given out on request only.
-    sha256 : str
-        Checksum of the file as published; empty where none is known, and what is read is checked instead.
-    """
-
-    folder: str
+    folder: str  # of the data set in a data folder, e.g. "adult"
     name: str
-    page: str
+    page: str  # describes the data set
     licence: str
-    url: str = ""
-    sha256: str = ""
+    url: str = ""  # empty: the authors send the file on request
+    sha256: str = ""  # of the published file; empty: the values are checked instead
 
 
-def _adult(name: str, sha256: str) -> Source:
+def _adult(name: str, sha256: str) -> PublicFile:
     """Return one of the two files of Adult."""
-    return Source(
+    return PublicFile(
         folder="adult",
         name=name,
         page="https://archive.ics.uci.edu/dataset/2/adult",
@@ -53,7 +37,7 @@ def _adult(name: str, sha256: str) -> Source:
 ADULT_TRAIN = _adult("adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d")
 ADULT_TEST = _adult("adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05")
 
-COMPAS = Source(
+COMPAS = PublicFile(
     folder="compas",
     name="compas-scores-two-years.csv",
     page="https://github.com/propublica/compas-analysis",
@@ -63,7 +47,7 @@ COMPAS = Source(
     sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
 )
 
-DEFAULT_CREDIT = Source(
+DEFAULT_CREDIT = PublicFile(
     folder="default_credit",
     name="data.csv",
     page="https://archive.ics.uci.edu/dataset/350/default+of+credit+card+clients",
@@ -72,7 +56,7 @@ DEFAULT_CREDIT = Source(
     sha256="45bcf4df62ff2e237a74eb155cabfb4bbbc171219a0637daef44fdad07503dd0",
 )
 
-CIFAR10 = Source(
+CIFAR10 = PublicFile(
     folder="cifar10",
     name="cifar-10-python.tar.gz",
     page="https://www.cs.toronto.edu/~kriz/cifar.html",
@@ -81,7 +65,7 @@ CIFAR10 = Source(
     sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
 )
 
-ADIENCE = Source(
+ADIENCE = PublicFile(
     folder="adience",
     name="fold_0_data.txt",
     page="https://talhassner.github.io/home/projects/Adience/Adience-data.html",
