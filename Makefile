@@ -34,7 +34,7 @@ fuzz: $(VENV)/.dev-ready ## run all cases of the fuzzing: damaged and hostile fi
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
-	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
+	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/paper/deep
 
 test-browser: export OPENBLAS_NUM_THREADS := 1
 test-browser: export OMP_NUM_THREADS := 1

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments import overview
+from experiments.paper import overview
 
 ROOT = Path(__file__).parents[2]
 
