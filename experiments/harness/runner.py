@@ -153,7 +153,7 @@ def _check(row: Row) -> None:
 
 
 class Failures:
-    """What failed in a run; an error is told in full once, as one missing file may fail every method."""
+    """What failed in a run; an error is reported in full once, as one missing file may fail every method."""
 
     def __init__(self, experiment: str) -> None:
         self.texts: list[str] = []

@@ -87,7 +87,7 @@ def make_page(results: Results) -> str:
     fine-tunes with rates of 1e-6 to 1e-4, as in the row *{SLOWLY}*; *fine-tuning* is tuned as one would in earnest.
     Validation and test rows show the same persons, in the paper too, which favours the methods that train a network on
     validation rows: the page `adience-albums` has them with the persons kept apart."""
-    what = "Men are told from women by a network that has seen faces of up to 32 years, and is tested on older ones."
+    what = "Gender is predicted by a network that has seen faces of up to 32 years, and is tested on older ones."
     return page_of(results, about, what=what, rivals=rivals, beside=deviations)
 
 

@@ -1,4 +1,4 @@
-"""Table 5: a black-box fairness metric on Adult, of which only values are told; gender is hidden from the learner.
+"""Table 5: a black-box fairness metric on Adult, of which only values are known; gender is hidden from the learner.
 
 ``python -m experiments adult-fairness``. Income is predicted; the metric is the geometric mean of the recalls of both
 classes in both genders. All that it answers is the value of predictions of the 1,629 validation rows.
@@ -36,14 +36,14 @@ GOALS = (
     Goal(method=f"{AVERAGE}{KNOWN}", least=0.819),
 )
 ABOUT = """Income is predicted. The metric is the geometric mean of the recalls of both classes among men and among
-women; it is a black box that tells the value of predictions of 1,629 validation rows. Gender is in no feature and the
+women; it is a black box that returns the value of predictions of 1,629 validation rows. Gender is in no feature and the
 learner never sees it; labels of the validation rows are given, as to the paper's baselines. Rows that end in *groups
-known* are told psi and the gender of the validation rows, which is more than the task allows."""
+known* know psi and the gender of the validation rows, which is more than the task allows."""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    what = "Income is predicted, and a black box tells the geometric mean of the recalls among men and among women."
+    what = "Income is predicted, and a black box returns the geometric mean of the recalls among men and among women."
     return page(results, what=what, about=ABOUT, prefixes=PREFIXES, goals=GOALS)
 
 

@@ -165,7 +165,7 @@ def make_page(results: Results) -> str:
         f"{len(results.seeds)} {ABOUT}",
         '## Proxy labels (Table 3): G-mean of gender, trained on "is a husband", 163 clean rows',
         task_table(results, PROXY, PAPER[PROXY]),
-        f"## Fairness (Table 5): {RECALLS}, of which only values are told",
+        f"## Fairness (Table 5): {RECALLS}, of which only values are known",
         task_table(results, FAIRNESS, PAPER[FAIRNESS]),
     ]
     return whole_page(results, parts, lead=lead_of(results))

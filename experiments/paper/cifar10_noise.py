@@ -156,9 +156,8 @@ kernel are much alike, and the rows *no ridge* show what comes of the equations 
 radius {RADIUS:g}, ridge and the constant function by 5-fold cross-validation, then fitted to all clean rows; *FW-EG*:
 {MAX_ITER} iterations of that. *Full matrix*: weights on all entries of the confusion matrix, which the paper expects
 gains of and did not try; constant basis, radius {RADIUS:g}, all clean rows. *By queries alone*: the clean labels are
-known to whoever answers, and nothing but values of the accuracy is told. In the row *RBF
-basis too* rules are chosen by folds over functions averaged by the classes of all clean rows, so a row that is held out
-has a small share in them."""
+not known, only values of the accuracy are. In the row *RBF basis too* rules are chosen by folds over functions averaged
+by the classes of all clean rows, so a row that is held out has a small share in them."""
 
 DIFFERS = f"""What differs from the paper: {networks.SEEDS[CIFAR10]} seeds, not 5; {networks.RECIPE["epochs"]} epochs in
 one cycle with a peak rate of {networks.RECIPE["learning_rate"]:g}, not 120 with a rate of 0.01. The authors' program
@@ -181,20 +180,20 @@ def protocol(results: Results) -> str:
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    told = [] if results.quick else [text for text in (goal.verdict(results) for goal in GOALS) if text]
+    reached = [] if results.quick else [text for text in (goal.verdict(results) for goal in GOALS) if text]
     parts = [
         protocol(results),
         METHOD,
         DIFFERS,
         table(results, ours=ours_among(results.methods, PREFIXES)),
         LEGEND,
-        f"**Goals.** {' '.join(told)}" if told else "",
+        f"**Goals.** {' '.join(reached)}" if reached else "",
         *(compared(results, method, [*NETWORKS, *PLUGINS]) for method in (CHOSEN, FULL, QUERIES, DEFAULT)),
         "Recall of every class, mean over the seeds:",
         means(results, {name: f"recall of {name}" for name in CLASSES}, digits=2),
     ]
     what = (
-        "Images of ten classes are told apart where most training labels of five classes are wrong and 1,000 are clean."
+        "Images of ten classes are classified where most training labels of five classes are wrong and 1,000 are clean."
     )
     lead = f"{what} {standing(results, PREFIXES)}"
     return whole_page(results, parts, lead=lead)

@@ -265,12 +265,12 @@ says no more about this table than that it replicates Section 6.2 of Jiang et al
 positive class over protected groups: that is the reading that is compared. The group of a row is known of validation
 rows only, and only to the metric (sex is a feature of COMPAS, the other groups are no features)."""
 
-HOW = f"""*FW-EG*: basis and radius by 5-fold cross-validation, the metric only tells values. *adaptive surrogates*:
-basis and both rates (from {RATES[0]:g} and {RATES[1]:g}) by {CHOICE_FOLDS}-fold cross-validation, at most
+HOW = f"""*FW-EG*: basis and radius by 5-fold cross-validation, only values of the metric are known. *adaptive
+surrogates*: basis and both rates (from {RATES[0]:g} and {RATES[1]:g}) by {CHOICE_FOLDS}-fold cross-validation, at most
 {CHOICE_ROWS:,} training rows in the fits that choose; for the reading that is compared only. *default*:
-`PostShiftClassifier`. *plug-in search* and *smoothed
-plug-in*: class weights on the validation rows. *tuned threshold*: scikit-learn's, which has no metric over groups.
-*gradient boosting* has another model than all others: it shows what these features can give."""
+`PostShiftClassifier`. *plug-in search* and *smoothed plug-in*: class weights on the validation rows. *tuned threshold*:
+scikit-learn's, which has no metric over groups. *gradient boosting* has another model than all others: it shows what
+these features can give."""
 
 
 def which_groups(results: Results) -> str:

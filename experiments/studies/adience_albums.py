@@ -104,7 +104,7 @@ def measure(name: str, seed: int, quick: bool) -> Row:
 
 
 def known_text(results: Results) -> str:
-    """Say how many test rows of the paper's split show somebody of the validation rows."""
+    """Say how many test rows of the paper's split show a person of the validation rows."""
     persons, pictures = (results.values(NETWORK, name) for name in (KNOWN_PERSONS, SAME_PICTURES))
     if not len(persons):
         return ""
@@ -123,7 +123,7 @@ def make_page(results: Results) -> str:
         REGRESSION
     }* has the log-odds of the network beside the coordinates. Folds and held-out quarters within the validation rows
     are drawn by row, for all methods alike."""
-    what = "Men are told from women as on the page `adience-shift`, with nobody in both validation and test rows."
+    what = "Gender is predicted as on the page `adience-shift`, with nobody in both validation and test rows."
     return page_of(results, about, what=what, rivals=others(results))
 
 

@@ -1,4 +1,4 @@
-"""Beyond the paper: Table 4 with a better network, of which the paper's method and ours have little to mend.
+"""Beyond the paper: Table 4 with a better network, on which the paper's method and ours gain little.
 
 ``python -m experiments adience-better``. The rows are those of ``adience-shift``; images are moved and mirrored in
 training, and the learning rate is higher.
@@ -47,7 +47,7 @@ def make_page(results: Results) -> str:
     } The bases see no more than the network itself does here. Validation and test rows show the
     same persons, which favours the methods that train a network on validation rows
     (`python -m experiments adience-albums` keeps them apart)."""
-    what = "Men are told from women as on the page `adience-shift`, by a better network."
+    what = "Gender is predicted as on the page `adience-shift`, by a better network."
     return page_of(results, about, what=what, rivals=others(results))
 
 

@@ -112,7 +112,7 @@ def lead_of(results: Results) -> str:
 ABOUT = """Test metric of the deterministic labels; Adult with the authors' protocol, 5 splits, digits 10 splits. The
 *choice* takes the rule with the best metric of pooled out-of-fold labels, the *average* weighs them all. Bases of
 influence regression: the constant, the leaves of a 4-leaf tree on the training labels, and the paper's indicators
-(private or not; wife, husband, neither). *questions*: what was asked of a metric of which only values were told."""
+(private or not; wife, husband, neither). *questions*: what was asked of a metric of which only values were known."""
 
 
 def make_page(results: Results) -> str:

@@ -195,5 +195,5 @@ EXPERIMENT = Experiment(
     seeds=20,
     figure=stacked(panels),
     picture="The default less the base on every task, mean and interval",
-    quick_methods=["wine_two_laboratories", "breast_cancer_small_tumours"],
+    quick_methods=["wine_two_laboratories"],
 )

@@ -1,6 +1,6 @@
 """What the tables on Adience share: the F-measure, the bases, the task of a network, and the post-shifts of it.
 
-Men are told from women by a ResNet-14 at 32 x 32 pixels, trained on faces of up to 32 years and used on older ones, of
+Gender is predicted by a ResNet-14 at 32 x 32 pixels, trained on faces of up to 32 years and used on older ones, of
 which a fifth is for validation. The F-measure is the mean of both classes' F1. Two networks are looked at: one
 trained with the paper's rate, and a better one, whose last hidden layer gives the coordinates of the bases for both, as
 the layer of a network trained on ImageNet does in the paper.
@@ -156,7 +156,7 @@ SHIFTS: dict[str, Method] = {
 
 # -- words of the pages -------------------------------------------------------------------------------------
 
-TASK = """Men are told from women, and the F-measure is maximised: the mean of the F1 of men and that of women, as in
+TASK = """Gender is predicted, and the F-measure is maximised: the mean of the F1 of men and that of women, as in
 the authors' program (the paper writes their sum). Training rows are the faces of the first five age buckets, up to 32
 years; of the three older ones a fifth is for validation and the rest for test, both with the same shares of every age
 and gender."""
@@ -168,7 +168,7 @@ def method_text(results: Results) -> str:
     return f"""{bases_text(COORDINATES, of=layer, quick=results.quick)} The groups are the two classes, the three age
     buckets of the validation rows, or both; ages of test rows are not needed. The paper's method has the constant
     function beside the averages. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in, the last iterate;
-    basis, ridge of the equations (at radius {RADIUS:g}) and, where only values are told, radius (without ridge) by
+    basis, ridge of the equations (at radius {RADIUS:g}) and, where only values are known, radius (without ridge) by
     5-fold cross-validation on the validation rows; rows named *radius 0.1* have no ridge, and their queries are those
     of the five folds too, though nothing was chosen by them. Our own rules are chosen by folds over functions averaged
     over groups of all validation rows, so a row that is held out has a small share in them. *KMM*: training rows

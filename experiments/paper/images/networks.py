@@ -149,7 +149,7 @@ class Wanted:
 
     @property
     def work(self) -> float:
-        """Epochs times thousands of rows, about: by it the time left is told."""
+        """Epochs times thousands of rows, about: the time left is computed from it."""
         train, validation = (49, 1) if self.task == CIFAR10 else (12, 0.8)
         if self.method in TUNINGS:
             return len(self.tuning["rates"]) * self.tuning["max_epochs"] * 2 * validation  # one process, both parts
@@ -173,7 +173,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """A training: the network that is wanted, its rows, and who is told of the epochs."""
+    """A training: the network that is wanted, its rows, and what is called after each epoch."""
 
     wanted: Wanted
     split: ImageSplit
@@ -229,9 +229,9 @@ def fine_tuned(job: Job) -> NetworkClassifier:
 
 
 def forward_corrected(job: Job) -> NetworkClassifier:
-    """Return the network of the clean labels through the noise, which the base network's anchors tell of."""
+    """Return the network of the clean labels through the noise, which is estimated from the base network's anchors."""
     begun = job.network().get_params()
-    base = job.trained_base().set_params(**begun)  # its weights tell the noise, these parameters how to train
+    base = job.trained_base().set_params(**begun)  # its weights give the noise, these parameters the training
     model = ForwardCorrection(FrozenEstimator(base)).fit(*job.sides)
     job.setting["largest flip"] = round(float((model.transition_ - np.diag(np.diag(model.transition_))).max()), 4)
     return model.estimator_
@@ -268,17 +268,17 @@ WAYS: dict[str, Callable[[Job], NetworkClassifier]] = {
 # -- the cache ----------------------------------------------------------------------------------------------
 
 
-def trained(wanted: Wanted, *, tell: Callable[[Any], object] | None = None) -> Trained:
+def trained(wanted: Wanted, *, report: Callable[[Any], object] | None = None) -> Trained:
     """Return a network from the cache; where it is not there, it is trained, from where it was stopped.
 
     Parameters
     ----------
     wanted : Wanted
         The network.
-    tell : callable, optional
-        Told of every epoch; by default a line on stderr for each.
+    report : callable, optional
+        Called after every epoch; by default it writes a line to stderr.
     """
-    kept = _kept(wanted, tell or (_nobody if wanted.quick else Clock([wanted]).told))
+    kept = _kept(wanted, report or (_nobody if wanted.quick else Clock([wanted]).report))
     return Trained(
         eta=under("eta", kept),
         embeddings=under("embedding", kept),
@@ -288,7 +288,7 @@ def trained(wanted: Wanted, *, tell: Callable[[Any], object] | None = None) -> T
     )
 
 
-def _kept(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
+def _kept(wanted: Wanted, report: Callable[[Any], object]) -> Arrays:
     """Return what the cache has of a network; one process trains it, others that want it wait."""
     path = wanted.folder / "network.npz"
     kept = read_arrays(path)
@@ -297,7 +297,7 @@ def _kept(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
     with held(wanted.folder):
         kept = read_arrays(path)
         if kept is None:
-            kept = _made(wanted, tell)
+            kept = _made(wanted, report)
             write_arrays(path, kept)
             shutil.rmtree(wanted.folder / "checkpoint", ignore_errors=True)
     return kept
@@ -315,10 +315,10 @@ def reduced_layer(wanted: Wanted) -> dict[str, NDArray[np.float32]]:
 
 
 def _nobody(epoch: Any) -> None:
-    """Tell nobody of an epoch."""
+    """Say nothing of an epoch."""
 
 
-def _made(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
+def _made(wanted: Wanted, report: Callable[[Any], object]) -> Arrays:
     """Train a network and return what is kept of it; what it is built on is made first, and not counted."""
     if wanted.method in BUILT_ON_BASE:
         trained(wanted.base)
@@ -329,7 +329,7 @@ def _made(wanted: Wanted, tell: Callable[[Any], object]) -> Arrays:
 
     def progress(epoch: Any) -> None:
         spent.note()
-        tell(epoch)
+        report(epoch)
 
     job = Job(wanted=wanted, split=split, pixels=scaled(split), progress=progress)
     network = WAYS[wanted.method](job)
@@ -376,7 +376,7 @@ class Clock:
         self._begin, self._done = time.monotonic(), 0.0
         self._from: int | None = None
 
-    def told(self, epoch: Any) -> None:
+    def report(self, epoch: Any) -> None:
         """Say that an epoch is done, and what is left of this network and of all."""
         wanted = self._todo[0]
         first = self._from is None
@@ -444,7 +444,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     clock = Clock(todo)
     try:
         for wanted in todo:
-            trained(wanted, tell=clock.told)
+            trained(wanted, report=clock.report)
             clock.finished()
     except KeyboardInterrupt:
         say("stopped; the same command goes on after the last whole epoch")

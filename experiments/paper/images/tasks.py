@@ -120,7 +120,7 @@ class View:
     def fit(
         self, *, radius: float, max_iter: int, ridge: float = 0.0, known: bool = False, weighting: str = "diagonal"
     ) -> Any:
-        """Return FW-EG (PI-EW with one iteration) fitted to the kept rows: told values only, or psi itself."""
+        """Return FW-EG (PI-EW with one iteration) fitted to the kept rows, from values only or from psi itself."""
         task, engine = self.task, self.engine
         options: dict[str, Any] = {"radius": radius, "max_iter": max_iter, "ridge": ridge, "weighting": weighting}
         if known:
@@ -229,7 +229,7 @@ def folds(task: ImageTask, n_folds: int) -> list[tuple[Rows, Rows]]:
 
 
 def ours(method: str, bases: Sequence[str] = (), *, by_queries: bool = False) -> Method:
-    """Return a rule of the menu or the choice among them; told values of the metric only, where it is by queries."""
+    """Return a rule of the menu or the choice among them; by queries, it sees values of the metric only."""
 
     def run(task: ImageTask) -> Labelled:
         views = {basis: task.view(basis) for basis in bases}

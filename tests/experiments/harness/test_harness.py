@@ -1,4 +1,4 @@
-"""What the experiments share: results survive a kill, pages come from the CSV, failures are told, tables are right."""
+"""The harness: results survive a kill, pages come from the CSV, failures are reported, tables are right."""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ class TestCache:
                 raise Stopped
 
         with pytest.raises(Stopped):
-            trained(wanted(), tell=stop)
+            trained(wanted(), report=stop)
         assert networks.state(wanted()) == "2 of 3 epochs"
-        resumed = trained(wanted(), tell=lambda epoch: seen.append(epoch.number))
+        resumed = trained(wanted(), report=lambda epoch: seen.append(epoch.number))
         assert seen == [1, 2, 3]
         monkeypatch.setenv("POSTSHIFT_CACHE", str(tmp_path / "other"))
         whole = trained(wanted())
@@ -218,16 +218,16 @@ class TestCommand:
         monkeypatch.setattr(networks.time, "monotonic", lambda: next(ticks))
         plain = Wanted(task=CIFAR10, method=TRAIN, seed=0)
         clock = Clock([plain, Wanted(task=CIFAR10, method=TRAIN, seed=1)])
-        clock.told(SimpleNamespace(number=1, n_epochs=20, loss=1.0))
+        clock.report(SimpleNamespace(number=1, n_epochs=20, loss=1.0))
         assert "3 h 10 min left, 6 h 30 min of all" in capsys.readouterr().err
-        clock.told(SimpleNamespace(number=2, n_epochs=20, loss=1.0))
+        clock.report(SimpleNamespace(number=2, n_epochs=20, loss=1.0))
         assert "3 h 00 min left" in capsys.readouterr().err
 
     def test_a_training_that_is_taken_up_again_counts_its_own_epochs(self, monkeypatch, capsys):
         ticks = itertools.count(step=60)
         monkeypatch.setattr(networks.time, "monotonic", lambda: next(ticks))
         clock = Clock([Wanted(task=CIFAR10, method=TRAIN, seed=0)])
-        clock.told(SimpleNamespace(number=11, n_epochs=20, loss=1.0))
+        clock.report(SimpleNamespace(number=11, n_epochs=20, loss=1.0))
         text = capsys.readouterr().err
         assert "9 min left" in text
         assert "taken up after epoch 10" in text
