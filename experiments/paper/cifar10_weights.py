@@ -137,13 +137,14 @@ def small(value: float) -> str:
 def make_page(results: Results) -> str:
     """Return the page."""
     about = f"""What PI-EW multiplies the probabilities of a network with, when it can ask for the accuracy on 1,000
-    clean rows and the training labels are noisy (birds become airplanes, deer horses, trucks automobiles, cats and dogs each
-    other, with probability 0.6; {seeds_text(results)}). {recipe_text(CIFAR10)}"""
+    clean rows and the training labels are noisy (birds become airplanes, deer horses, trucks automobiles, cats and dogs
+    each other, with probability 0.6; {seeds_text(results)}). {recipe_text(CIFAR10)}"""
     why = """The weights follow from the class priors alone. A probe that moves a share of all rows to class i changes
     the accuracy by prior_val_i less the accuracy, and the weighted training confusions by prior_train_i w_i less a
     number that is the same for all i. So w_i = (prior_val_i + c) / prior_train_i: classes that labels left weigh more,
     classes that labels arrived in weigh less, and cats and dogs, which exchange labels, are not distinguished. That is
-    why the constant basis reaches what the inverse prior reaches, and why bases or the full matrix are needed for more."""
+    why the constant basis reaches what the inverse prior reaches, and why bases or the full matrix are needed
+    for more."""
     shown = SHOWN in results.methods
     parts = [about, lines(results) if shown else "", checked(results) if shown else "", why]
     what = "Class weights that PI-EW finds where labels of CIFAR-10 are flipped from some classes to others."
