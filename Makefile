@@ -34,7 +34,7 @@ fuzz: $(VENV)/.dev-ready ## run all cases of the fuzzing: damaged and hostile fi
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
-	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/deep
+	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/paper/deep
 
 test-browser: export OPENBLAS_NUM_THREADS := 1
 test-browser: export OMP_NUM_THREADS := 1
@@ -57,7 +57,7 @@ bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an i
 
 reproduce: export OPENBLAS_NUM_THREADS := 1
 reproduce: export OMP_NUM_THREADS := 1
-reproduce: $(VENV)/.reproduce-ready ## make the paper's tables and figures (hours; goes on where it was stopped)
+reproduce: $(VENV)/.reproduce-ready ## run every experiment that has no results yet (hours; resumes where it was stopped)
 	@"$(BIN)/python" -m experiments all
 
 check: $(VENV)/.dev-ready ## check style, types and layers

@@ -13,7 +13,7 @@ from benchmarks.page import line, render, series, slopes, write_plot
 from benchmarks.record import Row, made_with, read_rows, write_rows
 from benchmarks.registry import BY_NAME, COMPARISONS, Comparison
 from benchmarks.timing import FailedError, SkippedError
-from experiments.output import OUT
+from experiments.harness.files import OUT
 
 NAME = "bench"
 

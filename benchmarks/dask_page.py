@@ -11,9 +11,10 @@ from textwrap import fill
 import numpy as np
 from scipy.optimize import nnls
 
-from experiments.opening import opened_text
-from experiments.output import OUT, markdown
-from experiments.study import COLOURS, MARKERS, plain_axes, save_figure
+from experiments.harness.figures import COLOURS, MARKERS, plain_axes, save_figure
+from experiments.harness.files import OUT
+from experiments.harness.page import opened_text
+from experiments.harness.tables import markdown
 
 __all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
 

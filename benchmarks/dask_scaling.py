@@ -29,7 +29,7 @@ import psutil
 
 from benchmarks.dask_page import NAME, OUT, Figures, store
 from benchmarks.memory import PeakMemory, anonymous_bytes
-from experiments.output import versions
+from experiments.harness.files import versions
 from postshift import PlugIn, Rows, fw_eg
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import ArraySource, BlockEngine, DaskEngine

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.record import Row
 from benchmarks.registry import BY_NAME, COMPARISONS, Comparison
-from experiments.opening import opened_text
-from experiments.output import markdown
+from experiments.harness.page import opened_text
+from experiments.harness.tables import markdown
 
 PLOT = "bench_growth"
 _HEAD = (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import platform
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import Outcome
-from experiments.output import read_table, versions, write_table
+from experiments.harness.files import versions, write_text
 
 _OPTIONAL = ("numba", "xcolumns", "threadpoolctl")
 
@@ -58,19 +59,27 @@ _TEXTS = ("name", "case", "note", "failed")
 
 def write_rows(path: Path, rows: Iterable[Row], made_with: str) -> None:
     """Store all lines."""
-    lines = ([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in _cells(row)] for row in rows)
-    write_table(path, [field.name for field in fields(Row)], lines, made_with=made_with)
+    text = io.StringIO()
+    text.write(f"# {made_with}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([field.name for field in fields(Row)])
+    writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in _cells(row)] for row in rows)
+    write_text(path, text.getvalue())
 
 
 def read_rows(path: Path) -> tuple[list[Row], str]:
     """Return the stored lines and what they were made with; nothing where there is no file."""
-    lines, made_with = read_table(path)
+    if not path.exists():
+        return [], ""
+    with path.open(encoding="utf-8", newline="") as stream:
+        made_with = stream.readline().removeprefix("# ").strip()
+        lines = list(csv.DictReader(stream))
     return [Row(**{key: _read(key, text) for key, text in line.items()}) for line in lines], made_with
 
 
 def made_with(*, quick: bool) -> str:
     """Return versions, processor and sizes; no date, so that equal runs leave equal lines."""
-    found = versions(*(name for name in _OPTIONAL if _installed(name)))
+    found = versions(*_OPTIONAL)
     sizes = "; SMALL SIZES (--quick), the figures mean nothing" if quick else ""
     return f"{found}; {_processor()}, {os.cpu_count()} cores{sizes}"
 
@@ -85,15 +94,6 @@ def _read(key: str, text: str) -> str | float | None:
     if key in _TEXTS:
         return text
     return float(text) if text else None
-
-
-def _installed(name: str) -> bool:
-    """Say whether a package is installed."""
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _processor() -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
-from experiments import __main__ as command
-from experiments import runner
-from experiments.output import OUT
-from experiments.registry import EXPERIMENTS
+from experiments.harness import runner
+from experiments.harness.files import OUT
+from experiments.registry import EXPERIMENTS, load
 
 
 @pytest.fixture(params=EXPERIMENTS)
 def results(request):
-    return runner.stored(command.load(request.param), OUT)
+    return runner.stored(load(request.param), OUT)
 
 
 def test_the_page_is_made_from_the_stored_results(results):
@@ -27,8 +27,18 @@ def test_every_run_is_stored(results):
     assert not results.missing
 
 
+def test_the_page_names_the_command_and_the_versions(results):
+    text = " ".join((OUT / f"{results.experiment.name}.md").read_text(encoding="utf-8").split())
+    assert f"To repeat it: `python -m experiments {results.experiment.name}`" in text
+    assert all(name in results.made_with for name in ("postshift", "numpy", "ython", *results.experiment.packages))
+
+
+def test_every_value_is_a_number(results):
+    assert all(np.isfinite([*row.values.values()]).all() for row in results.rows)
+
+
 def test_figures_are_there(results):
-    for suffix in ("png", "svg") if results.experiment.panels else ():
+    for suffix in ("png", "svg") if results.experiment.figure else ():
         assert (OUT / f"{results.experiment.name}.{suffix}").stat().st_size > 10_000
 
 

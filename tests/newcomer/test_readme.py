@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import overview
+from experiments.paper import overview
 
 ROOT = Path(__file__).parents[2]
 
