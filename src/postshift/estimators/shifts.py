@@ -130,17 +130,11 @@ class Shifts:
         """Fit the rule and set the attributes that tell of it; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
-        how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
-        with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
-            chosen, n_queries = task.solve(
-                self.method,
-                **how,
-                n_jobs=self.n_jobs,
-                fold_groups=fold_groups,
-                journal=self.session,
-                watched=self._watched,
-                step=step,
-            )
+        seed = seed_of(self.random_state)
+        choice = task.choice(self.method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
+        with progress.stage("choosing a rule", task.n_steps(choice)) as step:
+            how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
+            chosen, n_queries = task.solve(choice, **how)
         self.rule_, self.held_out_ = chosen.rule, chosen.held_out
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score

@@ -45,60 +45,49 @@ class Task:
     oracle: Oracle | None = None
     rows: IntArray | None = None  # which validation rows the problem has; None for all
 
-    def solve(
-        self,
-        method: str,
-        *,
-        budget: int | None,
-        seed: int,
-        n_jobs: int | None,
-        fold_groups: Any = None,
-        journal: Any = None,
-        watched: Callable[[Session[Chosen]], AbstractContextManager[None]],
-        step: Callable[[str], None],
-    ) -> tuple[Chosen, int]:
-        """Return what was chosen and the number of queries that were answered; ``watched`` gets the session."""
-        choice = replace(self._choice(method, budget=budget, seed=seed), n_jobs=n_jobs)
-        if fold_groups is not None and self.rows is not None:
-            fold_groups = np.asarray(fold_groups)[self.rows]
-        if self.oracle is None:
-            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
-            return self._among_all(without_queries(fit)), 0
-        run = partial(choice.fit, self.problem, fold_groups=fold_groups)
-        about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
-        with Session(run, budget=budget, journal=journal, about=about) as session, watched(session):
-            chosen = session.run(self.oracle, on_answer=lambda query, _: step(query.text))
-        return self._among_all(chosen), session.n_queries
+    def choice(self, method: str, *, budget: int | None, seed: int, n_jobs: int | None) -> Choice:
+        """Return the choice that a method's name stands for."""
+        how: Any = {"budget": budget, "random_state": seed, "n_jobs": n_jobs}
+        if method in AUTOMATIC:
+            labels = self.problem.val.labels
+            # A function of labels may need every class in every fold.
+            in_folds = self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
+            folds = _QUERY_FOLDS if budget is None and in_folds else 0
+            return Choice(how=AUTOMATIC[method], query_folds=folds, **how)
+        rule = rule_named(method, self.problem)
+        return Choice(how="only", entries=(Base(),) if rule == Base() else (Base(), rule), **how)
 
-    def _among_all(self, chosen: Chosen) -> Chosen:
-        """Return the choice with the numbers that its rows have among all validation rows."""
-        if self.rows is None:
-            return chosen
-        return replace(chosen, held_out=replace(chosen.held_out, rows=self.rows[chosen.held_out.rows]))
-
-    def n_steps(self, method: str, *, budget: int | None, seed: int) -> int | None:
-        """Return how often ``step`` will be called, at the most."""
-        choice = self._choice(method, budget=budget, seed=seed)
+    def n_steps(self, choice: Choice) -> int:
+        """Return the most steps of progress that a choice reports."""
         if self.oracle is not None:
             return choice.bound(self.problem)
         n_passes = 2 if choice.how == "best" else 1
         return n_passes * choice.n_folds * len(choice.entries or menu(self.problem))
 
-    @property
-    def _can_be_cut(self) -> bool:
-        """Whether folds can be asked about: a function of labels may need every class."""
-        labels = self.problem.val.labels
-        return self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
-
-    def _choice(self, method: str, *, budget: int | None, seed: int) -> Choice:
-        """Return the choice that a method's name stands for."""
-        folds = _QUERY_FOLDS if budget is None and self._can_be_cut else 0
-        if method in AUTOMATIC:
-            how: Any = AUTOMATIC[method]
-            return Choice(how=how, query_folds=folds, budget=budget, random_state=seed)
-        rule = rule_named(method, self.problem)
-        entries = (Base(),) if rule == Base() else (Base(), rule)
-        return Choice(how="only", entries=entries, query_folds=0, budget=budget, random_state=seed)
+    def solve(
+        self,
+        choice: Choice,
+        *,
+        fold_groups: Any,
+        journal: Any,
+        watched: Callable[[Session[Chosen]], AbstractContextManager[None]],
+        step: Callable[[str], None],
+    ) -> tuple[Chosen, int]:
+        """Return what was chosen and the number of queries that were answered; ``watched`` gets the session."""
+        if fold_groups is not None and self.rows is not None:
+            fold_groups = np.asarray(fold_groups)[self.rows]
+        if self.oracle is None:
+            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
+            chosen, n_queries = without_queries(fit), 0
+        else:
+            run = partial(choice.fit, self.problem, fold_groups=fold_groups)
+            about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
+            with Session(run, budget=choice.budget, journal=journal, about=about) as session, watched(session):
+                chosen = session.run(self.oracle, on_answer=lambda query, _: step(query.text))
+            n_queries = session.n_queries
+        if self.rows is not None:  # the numbers of its rows among all validation rows
+            chosen = replace(chosen, held_out=replace(chosen.held_out, rows=self.rows[chosen.held_out.rows]))
+        return chosen, n_queries
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:

@@ -13,11 +13,12 @@ from postshift.rules.influence import Influence
 from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
 from postshift.rules.search import PluginSearch
+from postshift.rules.selection import How
 from postshift.rules.simple import Base, InversePrior
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
 
-AUTOMATIC = {"auto": "average", "best": "best"}  # methods that stand for the menu, and how it is used
+AUTOMATIC: dict[str, How] = {"auto": "average", "best": "best"}  # methods that stand for the menu, and how it is used
 QUERY_ITERATIONS = 10
 QUERY_PROBES = 500  # more probes an iteration than this are too dear where each is a query
 
