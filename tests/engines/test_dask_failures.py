@@ -20,7 +20,7 @@ from distributed.core import Status
 
 from postshift import GMean, MemoryEngine, fw_eg
 from postshift.engines import ArrayParts, DaskEngine
-from postshift.engines.dask_cluster import Cluster, Patience
+from postshift.engines.dask.dask_cluster import Cluster
 from postshift.exceptions import EngineError, SettingError
 from tests.engines.dask_clusters import bare_scheduler, bare_worker, local_cluster
 from tests.problems import make_problem
@@ -110,7 +110,7 @@ def test_all_workers_lost():
             engine.label_sums()
             for worker in workers:
                 worker.kill()
-            with pytest.raises(EngineError, match=r"it has had no worker for \d+ seconds \(worker_timeout is 2\)"):
+            with pytest.raises(EngineError, match=r"there has been no worker for \d+ seconds \(worker_timeout is 2\)"):
                 engine.label_sums()
             stack.enter_context(bare_worker(address))  # what was lost is computed again by whoever comes
             np.testing.assert_array_equal(engine.label_sums().pair, MemoryEngine(sample).label_sums().pair)
@@ -157,7 +157,7 @@ def test_a_scheduler_that_reads_for_long():
 def test_no_worker_and_then_no_scheduler():
     sample = make_problem(seed=8, n_classes=3).train
     with bare_scheduler() as (scheduler, address):
-        with pytest.raises(EngineError, match="it has had no worker"):
+        with pytest.raises(EngineError, match="there has been no worker"):
             DaskEngine(as_parts(sample, 2), client=address, worker_timeout=1.0)
         with bare_worker(address), DaskEngine(as_parts(sample, 2), client=address, worker_timeout=2.0) as engine:
             engine.label_sums()
@@ -186,14 +186,14 @@ def test_a_client_that_is_closed(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
         pass
     with pytest.raises(EngineError, match="the Dask client is closed"):
-        Cluster(other, patience=Patience())
+        Cluster(other)
 
 
 def test_an_asynchronous_client(client):
     async def make():
         async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as other:
             with pytest.raises(SettingError, match="asynchronous"):
-                Cluster(other, patience=Patience())
+                Cluster(other)
 
     client.sync(make)
 

@@ -107,7 +107,7 @@ FAULTS = """
 import resource
 import numpy as np
 from postshift import MemoryEngine, PlugIn, Rows
-from postshift.engines.dask_worker import keep_freed_memory
+from postshift.engines.dask.pass_task import keep_freed_memory
 
 rng = np.random.default_rng(0)
 eta, phi = (rng.dirichlet(np.ones(width), size=40_000) for width in (10, 3))

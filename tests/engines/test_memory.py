@@ -100,7 +100,7 @@ def test_columns_in_any_memory_order():
 
 def test_labels_are_needed():
     engine = MemoryEngine(Rows.of(np.full((3, 2), 0.5)))
-    with pytest.raises(LabelError, match="has no labels"):
+    with pytest.raises(LabelError, match="have no labels"):
         engine.label_sums()
 
 

@@ -18,9 +18,9 @@ from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.records import Iteration
 from postshift.core.weighting import DIAGONAL
-from postshift.engines.plain import first_largest
-from postshift.engines.prediction import ClassColumns, mixture_table
-from postshift.engines.rows import row_slices
+from postshift.engines.memory.kernel_rows import row_slices
+from postshift.engines.memory.mixture_votes import class_columns, member_scores, mixture_table
+from postshift.engines.memory.numpy_kernels import first_largest
 from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import Problem
@@ -182,9 +182,9 @@ class _Members:
         labels = np.empty((len(mixture.members), table.n_rows), dtype=np.intp)
         squares, votes = np.zeros(len(labels)), np.zeros(table.eta.shape)
         for some in row_slices(0, table.n_rows, max(_BLOCK_CELLS // table.n_classes, 64)):
-            rows, read = np.arange(some.start, some.stop), ClassColumns.of(table.eta[some], phi[some])
+            rows, columns = np.arange(some.start, some.stop), class_columns(table.eta[some], phi[some])
             for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
-                scores = read.scores(member)
+                scores = member_scores(member, *columns)
                 labels[k, some] = first_largest(scores)
                 votes[rows, labels[k, some]] += share
                 squares[k] += np.square(scores - scores.mean(axis=0)).sum()

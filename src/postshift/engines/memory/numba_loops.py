@@ -1,9 +1,8 @@
-"""The loops of the fused passes, compiled by numba: import this module only where numba is wanted.
+"""The loops of the numba kernels: importing this module imports numba.
 
-All of them run over rows as they lie in memory, release the interpreter, and are kept on disk once compiled, where that
-is possible. An argument that may be None is decided when a loop is compiled, not in the loop. Argmax is written with
-selections, not branches: which class leads cannot be predicted, and a processor that guesses wrong loses more than the
-loop costs.
+All of them read rows in their order in memory, release the interpreter lock, and are kept on disk once compiled, where
+possible. Whether an argument is None is decided when a loop is compiled, not in the loop. Argmax is written with
+selections, not branches: a processor cannot predict which class leads, and a wrong guess costs more than the loop.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def _compiled(loop: Loop) -> Loop:
     """Return the compiled loop, kept on disk where numba finds a folder that it can write to."""
     try:
         return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
-    except RuntimeError:  # there is none: the loop is compiled in every process
+    except RuntimeError:  # no such folder: the loop is compiled in every process
         return cast("Loop", numba.njit(nogil=True)(loop))
 
 
@@ -169,7 +168,7 @@ def add_pairs(phi: Any, groups: Any, weights: Any, table: Any) -> None:
     n_rows, n_bases = phi.shape
     rows = np.empty(n_rows, np.uint32)
     n_kept = 0
-    for row in range(n_rows):  # rows that count are found first, without a branch: hits cannot be predicted
+    for row in range(n_rows):  # rows that count are collected first, without a branch: no processor predicts hits
         rows[n_kept] = row
         n_kept += 1 if weights[row] != 0 else 0
     for row in rows[:n_kept]:
@@ -198,8 +197,8 @@ def add_products(phi: Any, eta: Any, groups: Any, weights: Any, table: Any) -> N
 def add_votes(eta: Any, clusters: Any, alpha: Any, shares: Any, floors: Any, table: Any) -> None:  # noqa: PLR0917
     """Add to ``table`` (n, m) the share of every member (T) at its first largest score ``alpha[t] eta``.
 
-    A row of which every class j has less than the share ``floors[cluster, k, j]`` of the probability of its likeliest
-    class k has k from every member. The others are gathered cluster by cluster, and a tile of them is scored at a time.
+    If every class j of a row has less than the share ``floors[cluster, k, j]`` of the probability of its likeliest
+    class k, every member predicts k. The other rows are gathered by cluster and scored a tile at a time.
     """
     n_rows, n_classes = eta.shape
     n_bases, tile = alpha.shape[1], 128

@@ -1,9 +1,9 @@
-"""Many classes and hard clusters: rows sorted once by how clearly their likeliest class leads.
+"""Many classes and hard clusters: rows are sorted once into bins by how clearly their likeliest class leads.
 
-A bin holds rows of one cluster and one likeliest class k. Its runner-up has at most the share ``reach`` of the
-probability of k, which lies between ``low`` and ``high``. Where the rule would leave class k even to the worst row that
-a bin could hold, it leaves it to all of them: the bin is settled, and its counts by label are known. Only the rows of
-the other bins are scored, class by class, so that the counts are those of a pass over all rows, exactly.
+A bin holds rows of one cluster and one likeliest class k. The probability of k is between ``low`` and ``high``, and
+that of every other class is at most the share ``reach`` of it. If the rule predicts k even for the worst row that a bin
+could hold, it predicts k for all its rows: the bin is settled, and its counts by label are known. Only the rows of the
+other bins are scored, class by class. So the counts are exactly those of a pass over all rows.
 """
 
 from __future__ import annotations
@@ -17,73 +17,70 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
-from postshift.engines.plain import first_largest, runs_of, sorted_columns
-from postshift.engines.rows import CodeArray, KernelRows, RuleWeights, row_slices, strongest_other
+from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights, row_slices
+from postshift.engines.memory.numpy_kernels import first_largest, runs_of, sorted_columns
 
-MOST_LEVELS = 32  # into which the rows of a cluster and class are parted by their ratio
-_LEAST_ROWS = 8  # of a bin, on average: looking at bins must be cheaper than scoring their rows
+MOST_LEVELS = 32  # bins of a cluster and class, by the ratio of the runner-up
+_LEAST_ROWS = 8  # of a bin, on average: a test of a bin must be cheaper than scoring its rows
 _MARGIN = 1e-12  # relative: the bounds and the products of a row are off by a few roundings
-_CHUNK_ROWS = {False: 1 << 13, True: 1 << 15}  # scored at a time by NumPy and by compiled loops, which keep to a cache
-_MANY_RUNS = 16  # fewer are done before other threads have begun
-_COPY_ROWS = 1 << 13  # whose leads are found at a time
+_CHUNK_ROWS = {False: 1 << 13, True: 1 << 15}  # scored at a time by NumPy and by compiled loops: they stay in a cache
+_MANY_RUNS = 16  # fewer are done before other threads have started
+_COPY_ROWS = 1 << 13  # rows whose leads are computed at a time
 
-Each = Callable[[Callable[["Run"], FloatArray], Iterable["Run"]], Iterable[FloatArray]]
+Each = Callable[[Callable[["BinRun"], FloatArray], Iterable["BinRun"]], Iterable[FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """Consecutive sorted rows of clusters: rows ``starts[r]`` to ``stops[r]`` are in cluster ``clusters[r]``."""
+class BinRun:
+    """Sorted rows of several bins: rows ``starts[r]`` to ``stops[r]`` are in cluster ``clusters[r]``."""
 
     starts: IntArray
     stops: IntArray
     clusters: IntArray
 
-    def joined(self) -> Run:
-        """Return the same rows in fewer pieces: those of one cluster that follow each other become one."""
+    def joined(self) -> BinRun:
+        """Return the same rows with adjacent bins of one cluster joined."""
         apart = (self.starts[1:] != self.stops[:-1]) | (self.clusters[1:] != self.clusters[:-1])
         first, last = np.append(True, apart), np.append(apart, True)
-        return Run(starts=self.starts[first], stops=self.stops[last], clusters=self.clusters[first])
+        return BinRun(starts=self.starts[first], stops=self.stops[last], clusters=self.clusters[first])
 
 
-class SettledBins:
-    """Counts by cluster, label and predicted class, of rows sorted into bins.
+class SortedBins:
+    """Confusions of many classes in hard clusters, by rows sorted into bins.
 
     Parameters
     ----------
     rows : KernelRows
         The rows.
     clusters : array of shape (n,)
-        The cluster of each.
+        The cluster of each row.
     compiled : bool
-        Whether rows are scored by numba's loops, not by NumPy.
+        Whether numba's loops score the rows, not NumPy.
     each : callable
-        Maps a function over parts of the rows, on as many threads as wanted.
+        Maps a function over parts of the rows, on one thread or several.
     """
 
     def __init__(self, rows: KernelRows, clusters: CodeArray, *, compiled: bool, each: Each) -> None:
         self._shape = (rows.n_bases, rows.n_categories, rows.n_classes)
-        self._each, self._count = each, self._compiled_count() if compiled else self._plain_count
+        self._each, self._count = each, self._numba_count() if compiled else self._numpy_count
         self._chunk = _CHUNK_ROWS[compiled]
-        lead = _Lead.of(rows.eta)
-        n_levels = int(np.clip(rows.n_samples // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
-        level = np.minimum((n_levels * np.sqrt(np.sqrt(lead.ratio))).astype(np.intp), n_levels - 1)
-        codes = (clusters.astype(np.intp) * rows.n_classes + lead.label) * n_levels + level
+        leader, value, ratio = _leads(rows.eta)
+        n_levels = int(np.clip(rows.n_rows // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
+        level = np.minimum((n_levels * np.sqrt(np.sqrt(ratio))).astype(np.intp), n_levels - 1)
+        codes = (clusters.astype(np.intp) * rows.n_classes + leader) * n_levels + level
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
         self._eta, self._labels = sorted_columns(rows.eta, order), rows.labels[order]
         self._weights = None if rows.weights is None else rows.weights[order]
         codes = codes[order]
-        starts = np.array([some.start for some in runs_of(codes, longest=self._chunk)])
+        starts = np.array([some.start for some in runs_of(codes, self._chunk)])
         self._starts, self._stops = starts, np.append(starts[1:], len(codes))
-        segments = codes[starts] // n_levels
-        self._cluster, self._place = np.divmod(segments, rows.n_classes)
-        self._low, self._high = (each.reduceat(lead.value[order], starts) for each in (np.minimum, np.maximum))
-        self._reach = np.maximum.reduceat(lead.ratio[order], starts)
+        self._cluster, self._place = np.divmod(codes[starts] // n_levels, rows.n_classes)
+        self._low, self._high = (extreme.reduceat(value[order], starts) for extreme in (np.minimum, np.maximum))
+        self._reach = np.maximum.reduceat(ratio[order], starts)
         self._counts = self._counted()
 
-    def cells(self, rule: RuleWeights) -> FloatArray | None:
-        """Return the weight by cluster, label and predicted class (L, R, m); None for weights on the whole matrix."""
-        if rule.full:
-            return None
+    def confusions(self, rule: RuleWeights) -> FloatArray:
+        """Return the weight by cluster, label and predicted class (L, R, m), for a rule with weights per class."""
         contested = self._contested(rule)
         table, runs = self._settled(contested), self._runs(contested)
         each: Each = self._each if len(runs) >= _MANY_RUNS else map
@@ -92,7 +89,7 @@ class SettledBins:
         return table
 
     def _contested(self, rule: RuleWeights) -> npt.NDArray[np.bool_]:
-        """Return the bins in which some row might be given to another class than its likeliest."""
+        """Return the bins in which the rule might predict another class than the likeliest for some row."""
         cluster, place = self._cluster, self._place
         margin = np.abs(rule.weights).max(axis=1)[cluster] * self._high
         if rule.shift is None:
@@ -106,12 +103,12 @@ class SettledBins:
         return np.asarray(~(worst > _MARGIN * margin))
 
     def _least_lead(self, rule: RuleWeights, others: FloatArray) -> FloatArray:
-        """Return by how much the likeliest class of each bin leads classes of these weights, at the least."""
+        """Return the least lead of the likeliest class of each bin over classes of these weights."""
         lead = rule.weights[self._cluster, self._place] - np.maximum(others, 0) * self._reach
         return np.asarray(np.minimum(lead * self._low, lead * self._high))
 
     def _counted(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return bin, cell of the table and weight of all rows of one bin and label, where there are any."""
+        """Return bin, cell of the table and weight of the rows of each bin and label that occurs."""
         n_categories, n_classes = self._shape[1:]
         bins = np.repeat(np.arange(len(self._starts)), self._stops - self._starts)
         counts = np.bincount(bins * n_categories + self._labels, self._weights)
@@ -121,13 +118,13 @@ class SettledBins:
         return where, cells, counts[pairs].astype(np.float64)
 
     def _settled(self, contested: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return the counts of the bins whose rows all keep their class."""
+        """Return the counts of the settled bins: the rule predicts their likeliest class."""
         bins, cells, weights = self._counts
         counted = np.bincount(cells, weights * ~contested[bins], int(np.prod(self._shape)))
         return counted.astype(np.float64, copy=False).reshape(self._shape)
 
-    def _runs(self, contested: npt.NDArray[np.bool_]) -> list[Run]:
-        """Return the rows of contested bins, so many at a time."""
+    def _runs(self, contested: npt.NDArray[np.bool_]) -> list[BinRun]:
+        """Return the rows of contested bins, a chunk at a time."""
         bins = np.flatnonzero(contested)
         if len(bins) == 0:
             return []
@@ -135,9 +132,9 @@ class SettledBins:
         share = np.cumsum(stops - starts) // self._chunk
         edges = [0, *np.flatnonzero(share[1:] != share[:-1]) + 1, len(bins)]
         parts = [slice(first, last) for first, last in pairwise(edges)]
-        return [Run(starts=starts[part], stops=stops[part], clusters=clusters[part]) for part in parts]
+        return [BinRun(starts=starts[part], stops=stops[part], clusters=clusters[part]) for part in parts]
 
-    def _plain_count(self, run: Run, rule: RuleWeights) -> FloatArray:
+    def _numpy_count(self, run: BinRun, rule: RuleWeights) -> FloatArray:
         """Return the counts of a run by NumPy."""
         run = run.joined()
         sizes = run.stops - run.starts
@@ -157,11 +154,11 @@ class SettledBins:
         counted = np.bincount(cells, weights, int(np.prod(self._shape)))
         return counted.astype(np.float64).reshape(self._shape)
 
-    def _compiled_count(self) -> Callable[[Run, RuleWeights], FloatArray]:
-        """Return the count by compiled loops; numba is imported here and not before."""
-        from postshift.engines import fused_kernels as loops
+    def _numba_count(self) -> Callable[[BinRun, RuleWeights], FloatArray]:
+        """Return a function that counts by compiled loops; numba is imported here and not before."""
+        from postshift.engines.memory import numba_loops as loops
 
-        def count(run: Run, rule: RuleWeights) -> FloatArray:
+        def count(run: BinRun, rule: RuleWeights) -> FloatArray:
             table = np.zeros(self._shape, dtype=np.int64 if self._weights is None else np.float64)
             loops.count_runs(
                 self._eta,
@@ -179,22 +176,27 @@ class SettledBins:
         return count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lead:
-    """The likeliest class of every row, its probability, and the runner-up's as a share of it."""
+def _leads(eta: npt.NDArray[Any]) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the likeliest class of every row, its probability, and the runner-up's as a share of it.
 
-    label: IntArray
-    value: FloatArray
-    ratio: FloatArray
+    The share is 1 in rows without any probability.
+    """
+    leader, value, second = np.empty(len(eta), np.intp), np.empty(len(eta)), np.zeros(len(eta))
+    for some in row_slices(0, len(eta), _COPY_ROWS):
+        columns = np.array(eta[some].T, dtype=np.float64, order="C")
+        value[some], leader[some] = np.maximum.reduce(columns), first_largest(columns)
+        columns[leader[some], np.arange(columns.shape[1])] = 0
+        second[some] = np.maximum.reduce(columns)
+    return leader, value, np.divide(second, value, out=np.ones(len(eta)), where=value > 0)
 
-    @classmethod
-    def of(cls, eta: npt.NDArray[Any]) -> _Lead:
-        """Look at all rows, some at a time; of rows without probability the ratio is 1."""
-        label, value, second = np.empty(len(eta), np.intp), np.empty(len(eta)), np.zeros(len(eta))
-        for some in row_slices(0, len(eta), _COPY_ROWS):
-            columns = np.array(eta[some].T, dtype=np.float64, order="C")
-            value[some], label[some] = np.maximum.reduce(columns), first_largest(columns)
-            columns[label[some], np.arange(columns.shape[1])] = 0
-            second[some] = np.maximum.reduce(columns)
-        ratio = np.divide(second, value, out=np.ones(len(eta)), where=value > 0)
-        return cls(label=label, value=value, ratio=ratio)
+
+def strongest_other(weights: FloatArray) -> FloatArray:
+    """Return for each class (..., m) the largest weight among the others.
+
+    Examples
+    --------
+    >>> strongest_other(np.array([[1.0, 3.0, 2.0]]))
+    array([[3., 2., 3.]])
+    """
+    second, best = np.moveaxis(np.partition(weights, -2, axis=-1)[..., -2:, None], -2, 0)
+    return np.asarray(np.where(weights == best, second, best))
