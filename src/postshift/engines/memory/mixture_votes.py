@@ -85,12 +85,12 @@ def _compiled(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> FloatArray 
     if clusters is None:
         return None
     try:
-        from postshift.engines.memory import numba_loops as loops
+        from postshift.engines.memory.numba_kernels import add_votes
     except ImportError:
         return None
     table = np.zeros((len(eta), mixture.n_classes))
     weights = np.stack([rule.weights for rule in rules if rule is not None])
-    loops.add_votes(np.ascontiguousarray(eta), clusters, weights, mixture.shares, _floors(weights), table)
+    add_votes(np.ascontiguousarray(eta), clusters, weights, mixture.shares, _floors(weights), table)
     return table
 
 

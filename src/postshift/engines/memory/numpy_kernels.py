@@ -7,7 +7,7 @@ contiguous rows of one cluster, a chunk at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Chunk:
 
     rows: slice
     bases: slice  # the basis functions of these rows: one cluster, or all
-    runs: tuple[tuple[int, slice], ...]  # label and rows, counted from the start of the chunk
+    runs: list[tuple[int, slice]]  # label and rows, counted from the start of the chunk
 
 
 class NumpyKernels:
@@ -40,33 +40,30 @@ class NumpyKernels:
         codes = clusters * rows.n_categories + rows.labels
         # NumPy sorts narrow integers by radix, in a tenth of the time.
         order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
-        clusters = clusters[order]
-        longest = min(rows.chunk_rows, block_rows)
         self._eta = sorted_columns(rows.eta, order)
         self._phi = None if self._hard else sorted_columns(rows.phi, order)
         self._labels = rows.labels[order].astype(np.intp)
         self._weights = None if rows.weights is None else rows.weights[order]
-        chunks = [self._chunk(some, clusters[some.start]) for some in runs_of(clusters, longest)]
-        self.parts = [list(some) for _, some in groupby(chunks, key=lambda chunk: chunk.rows.start // block_rows)]
-
-    def _chunk(self, rows: slice, cluster: int) -> Chunk:
-        """Return the chunk of these sorted rows."""
-        labels = self._labels[rows]
-        return Chunk(
-            rows=rows,
-            bases=slice(cluster, cluster + 1) if self._hard else slice(0, self._n_bases),
-            runs=tuple((int(labels[run.start]), run) for run in runs_of(labels, len(labels))),
-        )
+        self.parts: list[list[Chunk]] = []
+        clusters = clusters[order]
+        for some in runs_of(clusters, min(rows.chunk_rows, block_rows)):
+            cluster, labels = clusters[some.start], self._labels[some]
+            bases = slice(cluster, cluster + 1) if self._hard else slice(0, self._n_bases)
+            runs = [(int(labels[run.start]), run) for run in runs_of(labels, len(labels))]
+            if not self.parts or some.start // block_rows != self.parts[-1][0].rows.start // block_rows:
+                self.parts.append([])
+            self.parts[-1].append(Chunk(rows=some, bases=bases, runs=runs))
 
     def hits(self, part: list[Chunk], rule: RuleWeights) -> FloatArray:
         """Return the weight of the rows that the rule predicts right."""
         shape = (self._n_bases, self._n_classes) if self._hard else (self._n_bases, 1 + self._n_bases, self._n_classes)
         table = np.zeros(shape)
         for chunk in part:
-            scores, weights, basis = self._scores(chunk, rule), self._weights_of(chunk), self._basis(chunk)
+            scores, weights = self._scores(chunk, rule), self._weights_of(chunk)
+            basis = None if self._hard else self._basis(chunk)
             for label, run in chunk.runs:
                 hit = _first_largest_is(scores[:, run], label)
-                if self._hard:
+                if basis is None:
                     table[chunk.bases, label] += np.count_nonzero(hit) if weights is None else hit @ weights[run]
                 else:
                     phi = basis[:, run]
@@ -136,7 +133,8 @@ class NumpyKernels:
         """Return the weight of each row of a chunk at its predicted class, 0 elsewhere (m, rows)."""
         predicted = first_largest(self._scores(chunk, rule))
         chosen = np.arange(self._n_classes, dtype=predicted.dtype)[:, None] == predicted
-        return np.asarray(chosen * (1.0 if self._weights is None else self._weights[chunk.rows]))
+        weights = self._weights_of(chunk)
+        return np.asarray(chosen * (1.0 if weights is None else weights))
 
     def _basis(self, chunk: Chunk) -> FloatArray:
         """Return the basis functions of a chunk in double precision: ones in a cluster."""
@@ -194,4 +192,8 @@ def sorted_columns(table: Table, order: IntArray) -> Table:
 def runs_of(values: IntArray, longest: int) -> list[slice]:
     """Return the runs of equal values, cut into at most ``longest`` rows."""
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-    return [some for start, stop in pairwise(edges) for some in row_slices(start, stop, longest)]
+    return [
+        slice(first, min(first + longest, stop))
+        for start, stop in pairwise(edges)
+        for first in range(start, stop, longest)
+    ]

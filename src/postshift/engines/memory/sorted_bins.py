@@ -156,11 +156,11 @@ class SortedBins:
 
     def _numba_count(self) -> Callable[[BinRun, RuleWeights], FloatArray]:
         """Return a function that counts by compiled loops; numba is imported here and not before."""
-        from postshift.engines.memory import numba_loops as loops
+        from postshift.engines.memory.numba_kernels import count_runs
 
         def count(run: BinRun, rule: RuleWeights) -> FloatArray:
             table = np.zeros(self._shape, dtype=np.int64 if self._weights is None else np.float64)
-            loops.count_runs(
+            count_runs(
                 self._eta,
                 self._labels,
                 self._weights,
