@@ -343,11 +343,11 @@ def test_rows_whose_computation_raises():
 def test_collections_that_do_not_fit():
     eta = da.full((6, 2), 0.5, chunks=(3, 2))
     with pytest.raises(ShapeError, match="labels must have 6 rows"):
-        ArrayParts(eta, labels=da.zeros(5, dtype=int)).pieces()
+        ArrayParts(eta, labels=da.zeros(5, dtype=int)).partitions()
     with pytest.raises(SettingError, match="eta must be a Dask array"):
-        ArrayParts(np.full((6, 2), 0.5)).pieces()
+        ArrayParts(np.full((6, 2), 0.5)).partitions()
     with pytest.raises(ShapeError, match="labels has 1 partitions, and eta has 2"):
-        ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).pieces()
+        ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).partitions()
     with pytest.raises(SettingError, match="must be a Dask data frame"):
         FrameParts(pd.DataFrame(), eta="p_*")
     with pytest.raises(SettingError, match="no part 'label'"):

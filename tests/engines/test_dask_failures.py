@@ -125,7 +125,7 @@ def test_workers_that_do_not_work():
     sample = make_problem(seed=8, n_classes=3).train
     with bare_scheduler() as (_, address), bare_worker(address), Client(address, set_as_default=False) as client:
         client.run(set_status, "paused")  # as a worker does that has no memory left
-        with pytest.raises(EngineError, match="none of its workers has been at work"):
+        with pytest.raises(EngineError, match="none of its workers has worked"):
             DaskEngine(as_parts(sample, 2), client=client, worker_timeout=2.0)
 
 

@@ -97,7 +97,7 @@ def test_most_rows_of_a_sure_model_are_settled():
     bins = SortedBins(rows, rows.clusters, compiled=False, each=map)
     read = []
     count = bins._count
-    bins._count = lambda run, rule: read.append((run.stops - run.starts).sum()) or count(run, rule)
+    bins._count = lambda some, rule: read.append((bins._stops - bins._starts)[some].sum()) or count(some, rule)
     rule = drawn_rule(rng, m=5, n_bases=2, kind="usual")
     np.testing.assert_array_equal(bins.confusions(rule), counted(rows, rule))
     assert 0 < sum(read) < 0.6 * 20_000
@@ -125,7 +125,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
     expected = [plain.classifier_sums(rule, confusions=True) for rule in rules]
     monkeypatch.setattr(memory_engine, "FEW_SORTED", 0)
     monkeypatch.setattr(sorted_bins, "_CHUNK_ROWS", {False: 64, True: 64})
-    monkeypatch.setattr(sorted_bins, "_MANY_RUNS", 2)
+    monkeypatch.setattr(sorted_bins, "_MANY_CHUNKS", 2)
     engine = MemoryEngine(sample, kernels=kernels, n_threads=n_threads)
     for rule, sums in zip(rules, expected, strict=True):
         found = engine.classifier_sums(rule, confusions=True)

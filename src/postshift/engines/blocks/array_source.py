@@ -48,32 +48,11 @@ class ArraySource:
         self._parts = {name: _opened(value, name=name) for name, value in given.items() if value is not None}
         self._files = {name: _file_name(given[name], name=name) for name in self._parts}
         self._check_shapes()
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self._parts["eta"].shape[0])
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes m."""
-        return int(self._parts["eta"].shape[1])
-
-    @property
-    def n_bases(self) -> int:
-        """Number of basis functions L."""
-        return int(self._parts["phi"].shape[1]) if "phi" in self._parts else 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes that reading takes for each row of a block: those of the parts that must be copied."""
+        self.n_rows, self.n_classes = (int(size) for size in self._parts["eta"].shape)
+        self.n_bases = int(self._parts["phi"].shape[1]) if "phi" in self._parts else 1
         copied = [part for part in self._parts.values() if not _is_view_for_kernels(part)]
-        return sum((8 + part.dtype.itemsize) * int(np.prod(part.shape[1:])) for part in copied)
-
-    @property
-    def fixed_bytes(self) -> int:
-        """0: every slice can be read alone."""
-        return 0
+        self.row_bytes = sum((8 + part.dtype.itemsize) * int(np.prod(part.shape[1:])) for part in copied)
+        self.fixed_bytes = 0  # every slice can be read alone
 
     def blocks(self, block_rows: int) -> Iterator[RowBlock]:
         """Yield all rows in blocks of at most ``block_rows`` rows, not yet checked."""
@@ -96,15 +75,16 @@ class ArraySource:
                 raise ShapeError(
                     f"{file}: {name} must have {wanted} dimension(s). Got shape {tuple(part.shape)} instead"
                 )
-            if part.shape[0] != self.n_rows:
+            n_rows = self._parts["eta"].shape[0]
+            if part.shape[0] != n_rows:
                 raise ShapeError(
                     f"{file}: {name} must have one row per row of eta. Got {part.shape[0]} rows, "
-                    f"and {self.n_rows} in {self._files['eta']}"
+                    f"and {n_rows} in {self._files['eta']}"
                 )
-        if self.n_rows == 0:
-            raise ShapeError(f"{self._files['eta']}: eta must have at least one row. Got none")
-        if self.n_bases == 0:
-            raise BasisError(f"{self._files['phi']}: phi has no basis function (no column)")
+            if n_rows == 0:
+                raise ShapeError(f"{file}: {name} must have at least one row. Got none")
+            if name == "phi" and part.shape[1] == 0:
+                raise BasisError(f"{file}: phi has no basis function (no column)")
 
 
 class NpyFile:

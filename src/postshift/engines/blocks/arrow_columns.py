@@ -55,18 +55,10 @@ class ArrowColumns:
             )
         self.types = {name: schema.field(name).type for name in wanted}  # of every column that is read
         self._patterns = [given for given in (eta, phi) if isinstance(given, str) and "*" in given]
+        self.n_bases = len(self.groups) or len(self.phi) or 1
+        self.row_bytes = sum(_width(kind) for kind in self.types.values())  # in Arrow's memory
         self._check_settings()
         self._check_types()
-
-    @property
-    def n_bases(self) -> int:
-        """Number of basis functions L."""
-        return len(self.groups) or len(self.phi) or 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of the columns that are read, as Arrow holds it."""
-        return sum(_width(kind) for kind in self.types.values())
 
     def check(self, schema: Any) -> None:
         """Raise if another file has other columns than the first."""

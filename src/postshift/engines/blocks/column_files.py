@@ -60,33 +60,12 @@ class _ColumnSource(ABC):
                 weights=weights,
             )
         self.files = [self._checked(path) for path in found]
+        self.n_rows = sum(sum(file.group_rows) for file in self.files)
+        self.n_classes, self.n_bases = len(self.columns.eta), self.columns.n_bases
+        self.row_bytes = 4 * self.columns.row_bytes + 8 * self.n_bases  # Arrow's last and next batch, columns, table
+        self.fixed_bytes = max(file.fixed_bytes for file in self.files)
         if self.n_rows == 0:
             raise ShapeError(f"{found[0]}: the files must have at least one row in total. Got none")
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(sum(file.group_rows) for file in self.files)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes m."""
-        return len(self.columns.eta)
-
-    @property
-    def n_bases(self) -> int:
-        """Number of basis functions L."""
-        return self.columns.n_bases
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes that reading takes for each row of a block: Arrow's last and next batch, the columns, the table."""
-        return 4 * self.columns.row_bytes + 8 * self.n_bases
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Bytes of the largest group that can only be read as a whole."""
-        return max(file.fixed_bytes for file in self.files)
 
     def blocks(self, block_rows: int) -> Iterator[RowBlock]:
         """Yield all rows in blocks of at most ``block_rows`` rows, not yet checked."""

@@ -238,15 +238,7 @@ def predict_mixed(scores: Any, phi: Any, predicted: Any) -> None:
 
 @_compiled
 def count_runs(  # noqa: PLR0917
-    eta: Any,
-    labels: Any,
-    weights: Any,
-    starts: Any,
-    stops: Any,
-    clusters: Any,
-    alpha: Any,
-    shift: Any,
-    cells: Any,
+    eta: Any, labels: Any, weights: Any, starts: Any, stops: Any, clusters: Any, alpha: Any, shift: Any, cells: Any
 ) -> None:
     """Add to ``cells`` (L, R, m) the weight by label and predicted class of runs of rows, eta' (m, n) class by class.
 

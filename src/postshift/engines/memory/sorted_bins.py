@@ -9,8 +9,6 @@ other bins are scored, class by class. So the counts are exactly those of a pass
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,25 +22,10 @@ MOST_LEVELS = 32  # bins of a cluster and class, by the ratio of the runner-up
 _LEAST_ROWS = 8  # of a bin, on average: a test of a bin must be cheaper than scoring its rows
 _MARGIN = 1e-12  # relative: the bounds and the products of a row are off by a few roundings
 _CHUNK_ROWS = {False: 1 << 13, True: 1 << 15}  # scored at a time by NumPy and by compiled loops: they stay in a cache
-_MANY_RUNS = 16  # fewer are done before other threads have started
+_MANY_CHUNKS = 16  # fewer are done before other threads have started
 _COPY_ROWS = 1 << 13  # rows whose leads are computed at a time
 
-Each = Callable[[Callable[["BinRun"], FloatArray], Iterable["BinRun"]], Iterable[FloatArray]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinRun:
-    """Sorted rows of several bins: rows ``starts[r]`` to ``stops[r]`` are in cluster ``clusters[r]``."""
-
-    starts: IntArray
-    stops: IntArray
-    clusters: IntArray
-
-    def joined(self) -> BinRun:
-        """Return the same rows with adjacent bins of one cluster joined."""
-        apart = (self.starts[1:] != self.stops[:-1]) | (self.clusters[1:] != self.clusters[:-1])
-        first, last = np.append(True, apart), np.append(apart, True)
-        return BinRun(starts=self.starts[first], stops=self.stops[last], clusters=self.clusters[first])
+Each = Callable[[Callable[[IntArray], FloatArray], Iterable[IntArray]], Iterable[FloatArray]]
 
 
 class SortedBins:
@@ -62,7 +45,7 @@ class SortedBins:
 
     def __init__(self, rows: KernelRows, clusters: CodeArray, *, compiled: bool, each: Each) -> None:
         self._shape = (rows.n_bases, rows.n_categories, rows.n_classes)
-        self._each, self._count = each, self._numba_count() if compiled else self._numpy_count
+        self._each, self._count = each, self._numba_count if compiled else self._numpy_count
         self._chunk = _CHUNK_ROWS[compiled]
         leader, value, ratio = _leads(rows.eta)
         n_levels = int(np.clip(rows.n_rows // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
@@ -82,9 +65,9 @@ class SortedBins:
     def confusions(self, rule: RuleWeights) -> FloatArray:
         """Return the weight by cluster, label and predicted class (L, R, m), for a rule with weights per class."""
         contested = self._contested(rule)
-        table, runs = self._settled(contested), self._runs(contested)
-        each: Each = self._each if len(runs) >= _MANY_RUNS else map
-        for counted in each(lambda run: self._count(run, rule), runs):
+        table, chunks = self._settled(contested), self._chunks(contested)
+        each: Each = self._each if len(chunks) >= _MANY_CHUNKS else map
+        for counted in each(lambda bins: self._count(bins, rule), chunks):
             table += counted
         return table
 
@@ -123,24 +106,24 @@ class SortedBins:
         counted = np.bincount(cells, weights * ~contested[bins], int(np.prod(self._shape)))
         return counted.astype(np.float64, copy=False).reshape(self._shape)
 
-    def _runs(self, contested: npt.NDArray[np.bool_]) -> list[BinRun]:
-        """Return the rows of contested bins, a chunk at a time."""
+    def _chunks(self, contested: npt.NDArray[np.bool_]) -> list[IntArray]:
+        """Return the contested bins in chunks of rows that are scored together."""
         bins = np.flatnonzero(contested)
         if len(bins) == 0:
             return []
-        starts, stops, clusters = self._starts[bins], self._stops[bins], self._cluster[bins]
-        share = np.cumsum(stops - starts) // self._chunk
-        edges = [0, *np.flatnonzero(share[1:] != share[:-1]) + 1, len(bins)]
-        parts = [slice(first, last) for first, last in pairwise(edges)]
-        return [BinRun(starts=starts[part], stops=stops[part], clusters=clusters[part]) for part in parts]
+        share = np.cumsum(self._stops[bins] - self._starts[bins]) // self._chunk
+        return np.split(bins, np.flatnonzero(share[1:] != share[:-1]) + 1)
 
-    def _numpy_count(self, run: BinRun, rule: RuleWeights) -> FloatArray:
-        """Return the counts of a run by NumPy."""
-        run = run.joined()
-        sizes = run.stops - run.starts
+    def _numpy_count(self, bins: IntArray, rule: RuleWeights) -> FloatArray:
+        """Return the counts of some bins by NumPy; adjacent bins of one cluster are scored as one run."""
+        starts, stops, clusters = self._starts[bins], self._stops[bins], self._cluster[bins]
+        apart = (starts[1:] != stops[:-1]) | (clusters[1:] != clusters[:-1])
+        first, last = np.append(True, apart), np.append(apart, True)
+        starts, stops, clusters = starts[first], stops[last], clusters[first]
+        sizes = stops - starts
         scores, cells = np.empty((self._shape[2], sizes.sum())), np.empty(sizes.sum(), np.intp)
         end = 0
-        for start, stop, cluster in zip(run.starts, run.stops, run.clusters, strict=True):
+        for start, stop, cluster in zip(starts, stops, clusters, strict=True):
             place = slice(end, end := end + stop - start)
             np.multiply(self._eta[:, start:stop], rule.weights[cluster][:, None], out=scores[:, place])
             if rule.shift is not None:
@@ -149,31 +132,18 @@ class SortedBins:
         cells = cells * self._shape[2] + first_largest(scores)
         weights = None
         if self._weights is not None:
-            pairs = zip(run.starts, run.stops, strict=True)
-            weights = np.concatenate([self._weights[start:stop] for start, stop in pairs])
+            weights = np.concatenate([self._weights[start:stop] for start, stop in zip(starts, stops, strict=True)])
         counted = np.bincount(cells, weights, int(np.prod(self._shape)))
         return counted.astype(np.float64).reshape(self._shape)
 
-    def _numba_count(self) -> Callable[[BinRun, RuleWeights], FloatArray]:
-        """Return a function that counts by compiled loops; numba is imported here and not before."""
+    def _numba_count(self, bins: IntArray, rule: RuleWeights) -> FloatArray:
+        """Return the counts of some bins by compiled loops; numba is imported here and not before."""
         from postshift.engines.memory.numba_kernels import count_runs
 
-        def count(run: BinRun, rule: RuleWeights) -> FloatArray:
-            table = np.zeros(self._shape, dtype=np.int64 if self._weights is None else np.float64)
-            count_runs(
-                self._eta,
-                self._labels,
-                self._weights,
-                run.starts,
-                run.stops,
-                run.clusters,
-                rule.weights,
-                rule.shift,
-                table,
-            )
-            return table.astype(np.float64, copy=False)
-
-        return count
+        starts, stops, clusters = self._starts[bins], self._stops[bins], self._cluster[bins]
+        table = np.zeros(self._shape, dtype=np.int64 if self._weights is None else np.float64)
+        count_runs(self._eta, self._labels, self._weights, starts, stops, clusters, rule.weights, rule.shift, table)
+        return table.astype(np.float64, copy=False)
 
 
 def _leads(eta: npt.NDArray[Any]) -> tuple[IntArray, FloatArray, FloatArray]:
