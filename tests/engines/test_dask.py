@@ -350,7 +350,7 @@ def test_collections_that_do_not_fit():
         ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).partitions()
     with pytest.raises(SettingError, match="must be a Dask data frame"):
         FrameParts(pd.DataFrame(), eta="p_*")
-    with pytest.raises(SettingError, match="no part 'label'"):
+    with pytest.raises(SettingError, match="unknown part 'label'"):
         FrameParts(as_frame(make_problem(seed=0).train), eta="p_*", label="y")
     with pytest.raises(ShapeError, match="must have a column 'label'"):
         FrameParts(as_frame(make_problem(seed=0).train), eta="p_*", labels="label")

@@ -13,7 +13,7 @@ import numpy as np
 from postshift._validation import FloatArray, check_count
 from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.core.statistics import Classifier
-from postshift.engines.blocks.row_block import FileFingerprint, RowBlock, Source
+from postshift.engines.blocks.row_block import BlockSource, FileFingerprint, RowBlock
 from postshift.engines.memory.memory_engine import Kernels, MemoryEngine, kernel_class, kernels_of_parts
 from postshift.exceptions import SettingError, ShapeError, WeightError
 
@@ -36,7 +36,7 @@ class BlockEngine:
 
     Parameters
     ----------
-    source : Source
+    source : BlockSource
         Where the rows are: :class:`ArraySource`, :class:`ParquetSource`, :class:`ArrowSource` or your own source.
     memory_limit : int or str
         Bytes, or text such as ``"512 MB"``, that a pass may take: it decides how many rows are read at a time. Pages
@@ -60,7 +60,7 @@ class BlockEngine:
 
     def __init__(
         self,
-        source: Source,
+        source: BlockSource,
         *,
         memory_limit: int | str = "1 GB",
         block_rows: int | None = None,

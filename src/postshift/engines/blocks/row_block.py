@@ -75,8 +75,8 @@ class RowBlock:
         return in_file(self.files[part], first=self.first, n_rows=len(self.rows.eta))
 
 
-class Source(Protocol):
-    """Rows that are read in blocks.
+class BlockSource(Protocol):
+    """Rows that are read in blocks; your own source makes them with :meth:`RowBlock.of`.
 
     Every call of :meth:`blocks` reads all rows again, in the same order. The two numbers of bytes are upper bounds by
     which an engine keeps to its memory limit; pages of mapped files do not count.

@@ -9,7 +9,7 @@ from postshift._validation import FloatArray, check_count
 from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.core.statistics import Classifier
 from postshift.engines.dask.dask_cluster import Cluster
-from postshift.engines.dask.partitions import LazyPartition, PartedSource
+from postshift.engines.dask.partitions import LazyPartition, PartitionSource
 from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_partition
 from postshift.engines.memory.memory_engine import Kernels, check_kernels
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
@@ -27,7 +27,7 @@ class DaskEngine:
 
     Parameters
     ----------
-    source : PartedSource
+    source : PartitionSource
         Where the rows are: :class:`ArrayParts`, :class:`FrameParts`, :class:`ParquetParts`, :class:`ModelParts` or your
         own source.
     client : distributed.Client or str, optional
@@ -63,7 +63,7 @@ class DaskEngine:
 
     def __init__(
         self,
-        source: PartedSource,
+        source: PartitionSource,
         *,
         client: Any = None,
         n_categories: int | None = None,

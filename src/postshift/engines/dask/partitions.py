@@ -33,7 +33,7 @@ class LazyPartition:
     given: tuple[Any, ...]  # Dask's delayed objects, futures, or plain values
 
 
-class PartedSource(Protocol):
+class PartitionSource(Protocol):
     """Rows in partitions, on the workers of a cluster or where they can read them."""
 
     def partitions(self) -> list[LazyPartition]:
