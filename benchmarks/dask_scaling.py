@@ -30,11 +30,12 @@ import psutil
 from benchmarks.dask_page import NAME, OUT, Figures, store
 from benchmarks.memory import PeakMemory, anonymous_bytes
 from experiments.output import versions
-from postshift import GMean, PlugIn, Rows, fw_eg
+from postshift import PlugIn, Rows, fw_eg
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import ArraySource, BlockEngine, DaskEngine
 from postshift.engines.blocks import RowBlock
 from postshift.engines.dask.partitions import LazyPartition, block_of
+from postshift.metrics import GMean
 
 N_CLASSES, N_BASES = 10, 3
 MOST_FILE_ROWS = 20_000_000
@@ -177,7 +178,7 @@ def of_dask(rows: MeasuredRows, *, n_workers: int, count: int) -> Figures:
         busiest=busiest,
         share=max(0.0, 1 - busiest / float(np.median(times))),
         fit=fit_seconds,
-        value=float(fit.value),
+        value=float(fit.score),
         client_mb=(memory.peak - memory.before) / 1e6,
         worker_mb=held / 1e6,
         sent_kb=sent / 1e3,
@@ -230,7 +231,7 @@ def of_blocks(rows: MeasuredRows, folder: Path, *, count: int) -> Figures:
         busiest=float(np.median(times)),
         share=0.0,
         fit=fit_seconds,
-        value=float(fit.value),
+        value=float(fit.score),
         client_mb=(memory.peak - memory.before) / 1e6,
         worker_mb=0.0,
         sent_kb=0.0,

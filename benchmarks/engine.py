@@ -13,9 +13,13 @@ import numpy as np
 from benchmarks.data import Basis, draw
 from benchmarks.opponents import ProbeLoop, plain_read
 from benchmarks.timing import Outcome, Side, SkippedError, check_close, clocked, interleaved
-from postshift import FrankWolfe, GMean, MemoryEngine, PlugIn, Rows, Settings
-from postshift.core.elicitation import probe_matrix
+from postshift import MemoryEngine, PlugIn, Rows
+from postshift.core.elicit import probe_matrix
+from postshift.core.frank_wolfe import FitResult
+from postshift.core.fw_eg import Settings, fw_eg_fit
+from postshift.core.queries import Fit, kind_named, without_queries
 from postshift.core.weighting import DIAGONAL
+from postshift.metrics import GMean
 
 RADIUS, STEP = 0.1, 0.25
 N_ITER = 30  # of a run, over which the preparation is spread in the notes
@@ -111,22 +115,22 @@ def many_classes(*, n: int, m: int, n_iter: int = N_ITER, repeats: int = 3) -> O
     rows = draw(n, m, separation=5.0)
     read = plain_read(rows.eta)
     settings = Settings(weighting="diagonal", linearise="gradient", max_iter=n_iter)
-    _run(draw(200, 3), MemoryEngine(draw(200, 3)), settings).result()  # compiles
+    without_queries(_run(draw(200, 3), MemoryEngine(draw(200, 3)), settings))  # compiles
     sides = {
         "theirs": lambda: [read() for _ in range(2 * n_iter)],
-        "ours": lambda: _run(rows, MemoryEngine(rows), settings).result(),
+        "ours": lambda: without_queries(_run(rows, MemoryEngine(rows), settings)),
     }
     least, results = interleaved(sides, repeats=repeats)
-    note = f"{len(results['ours'].trace) - 1} iterations, G-mean {results['ours'].value:.3f}"
+    note = f"{len(results['ours'].trace) - 1} iterations, G-mean {results['ours'].score:.3f}"
     return Outcome(ours=least["ours"], theirs=least["theirs"], note=note)
 
 
 def prepared_runs(rows: Rows, *, repeats: int, settings: Settings | None = None) -> Side:
     """Return a function that makes one run on prepared rows; it can be called ``repeats`` times."""
     engine, chosen = MemoryEngine(rows), settings or Settings()
-    _run(rows, engine, chosen).result()  # compiles, sorts
+    without_queries(_run(rows, engine, chosen))  # compiles, sorts
     runs = iter([_run(rows, engine, chosen) for _ in range(repeats)])
-    return lambda: next(runs).result()
+    return lambda: without_queries(next(runs))
 
 
 def random_rule(rows: Rows, seed: int) -> PlugIn:
@@ -147,9 +151,9 @@ def in_turn(function: Callable[[PlugIn], Any], rules: Sequence[PlugIn]) -> Side:
     return lambda: function(next(turns))
 
 
-def _run(rows: Rows, engine: MemoryEngine, settings: Settings) -> FrankWolfe:
+def _run(rows: Rows, engine: MemoryEngine, settings: Settings) -> Fit[FitResult]:
     """Return a run whose training and validation rows are the same."""
-    return FrankWolfe(engine, rows, kind="confusion", metric=GMean(), settings=settings, held=engine)
+    return fw_eg_fit(engine, rows, kind=kind_named("confusion"), metric=GMean(), settings=settings, held=engine)
 
 
 def _probe_loop(rows: Rows, h: np.ndarray, *, tight: bool) -> Callable[[PlugIn], np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.data import draw
 from benchmarks.engine import prepared_runs
 from benchmarks.timing import Outcome, interleaved
-from postshift import Settings
+from postshift.core.fw_eg import Settings
 
 N_ITER = 5
 MANY = 1_000_000  # rows from which fewer repeats do

@@ -20,8 +20,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from postshift import GMean, Rows, fw_eg
+from postshift import Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
+from postshift.metrics import GMean
 
 N_CLASSES = 100
 CHUNK = 10_000
@@ -128,7 +129,7 @@ def measure(folder: Path, *, n_rows: int, memory_limit: str, kind: str, kernels:
         "anonymous_peak_mb": round(memory.peak / 1e6, 1),
         "growth_mb": round((memory.peak - memory.before) / 1e6, 1),
         "seconds": round(time.perf_counter() - start, 2),
-        "value": round(float(fit.value), 6),
+        "value": round(float(fit.score), 6),
     }
 
 

@@ -7,9 +7,10 @@ import numpy as np
 from benchmarks.data import draw
 from benchmarks.opponents import ProbeLoop
 from benchmarks.timing import FailedError, Outcome, check_close, interleaved
-from postshift import GMean, Mixture, Rows, fw_eg
+from postshift import Mixture, Rows, fw_eg
 from postshift.core.reduction import reduced
 from postshift.engines.memory.mixture_votes import mixture_table
+from postshift.metrics import GMean
 
 N_MEMBERS = 100
 

@@ -1,4 +1,4 @@
-"""Settings of Sphinx: neither the build (`make docs`) nor a built page asks the network for anything."""
+"""Settings of Sphinx. Neither the build (`make docs`) nor a built page uses the network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ myst_heading_anchors = 3
 myst_update_mathjax = False
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings tell the types, in words
+autodoc_typehints = "none"  # the docstrings give the types, in words
 autodoc_default_options = {"members": True}
 autosummary_generate = False
 napoleon_google_docstring = False
@@ -43,15 +43,15 @@ html_title = "postshift"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["postshift.css"]
-html_sidebars = {page: [] for page in ("start", "situations", "gallery")}  # they have no pages below them
+html_sidebars = {page: [] for page in ("start", "situations", "gallery", "glossary")}  # they have no pages below them
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
-html_show_search_summary = False  # summaries are fetched, which browsers refuse to pages opened from a disk
-html_context = {"default_mode": "auto"}  # light or dark, as the reader's system has it
+html_show_search_summary = False  # summaries are fetched; browsers refuse that for pages opened from a disk
+html_context = {"default_mode": "auto"}  # light or dark, as on the reader's system
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 9,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -62,7 +62,7 @@ _logger = logging.getLogger(__name__)
 
 
 def _mathml(source: str, node: nodes.Node, *, block: bool) -> str:
-    """Return a formula as MathML, which browsers draw by themselves; one that docutils cannot read is a warning."""
+    """Return a formula as MathML, which browsers draw themselves; warn if docutils cannot read it."""
     try:
         return str(tex2mathml(source, as_block=block))
     except MathError as error:
@@ -84,18 +84,18 @@ def _block(self: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def _skip(_app: Sphinx, _what: str, name: str, *_about: object) -> bool | None:
-    """Leave out the setters of metadata requests, which scikit-learn makes and documents."""
+    """Leave out the setters of metadata requests: scikit-learn makes and documents them."""
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
 def _list_names(_app: Sphinx, what: str, _name: str, obj: Any, _options: object, lines: list[str]) -> None:
-    """Put a table of its public names on top of a module."""
+    """Put a table of the public names at the top of a module."""
     if what == "module" and hasattr(obj, "__all__"):
         lines += ["", ".. autosummary::", "   :nosignatures:", "", *(f"   {public}" for public in obj.__all__), ""]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the renderer of formulas, and what is done to the reference."""
+    """Register the renderer of formulas and the changes to the reference."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _list_names)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

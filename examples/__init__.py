@@ -1,1 +1,1 @@
-"""Examples, each a script that runs by itself."""
+"""Examples. Each one is a script that runs by itself."""

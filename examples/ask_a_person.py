@@ -1,7 +1,7 @@
-"""Ask and tell: a person rates predictions, one at a time, over days; the run is saved after every answer.
+"""Ask and tell: a person rates predictions, one at a time, over days; a journal keeps every answer.
 
-The person here is a function that rounds to whole per cents, as people do. After four answers the process ends; the
-run is read again and goes on where it was, and nothing is asked twice.
+The person here is a function that rounds to whole per cents, as people do. After four answers the session ends. The
+next session resumes the journal, and nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import FrankWolfe, MemoryEngine, Rows, Settings
+from postshift import Rows, fw_eg_session
 
 
 def main() -> None:
@@ -29,19 +29,16 @@ def main() -> None:
         return round(float(np.mean([np.mean(labels[truth == k] == k) for k in (0, 1)])), 2)
 
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.npz"
-        settings = Settings(max_iter=3, radius=0.4)
-        run = FrankWolfe(MemoryEngine(train), val, kind="hard", settings=settings)
-        print(f"at most {run.max_queries} queries")
+        how = {"kind": "hard", "max_iter": 3, "radius": 0.4, "journal": Path(folder) / "run.jsonl"}
         answered = []
-        while queries := run.ask():
-            query = queries[0]
-            run.tell(query.key, person(query.predictions))
-            run.save(file)
-            answered.append(query.key)
-            if len(answered) == 4:  # the evening; in the morning another process goes on
-                run = FrankWolfe.load(file, MemoryEngine(train), val, kind="hard")
-        result = run.result()
+        for sitting in (4, 1000):  # four answers in the evening; in the morning another process goes on
+            with fw_eg_session(train, val, **how) as session:
+                print(f"{session.n_queries} of at most {session.max_queries} queries are answered")
+                while len(answered) < sitting and session.ask():
+                    query = session.ask()[0]
+                    session.tell(query.key, person(query.predictions))
+                    answered.append(query.fingerprint())
+        result = session.result()
     print(f"{len(answered)} queries answered, {len(set(answered))} of them different")
     print(
         f"the model as it is {person(model.predict(X_val)):.2f}, the rule {person(result.mixture.predict(val.eta)):.2f}"

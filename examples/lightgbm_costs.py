@@ -1,7 +1,7 @@
-"""A LightGBM pipeline on a data frame, string labels, and errors that do not cost the same.
+"""A LightGBM pipeline on a data frame with string labels, where some errors cost more than others.
 
-In the training labels one malignant tumour in three was missed. 150 cases have been read by a panel. A missed malignant
-tumour costs 20, a false alarm 1. The pipeline stays as it is; only its decisions are shifted.
+The training labels miss one malignant tumour in three. A panel has labelled 150 cases correctly. A missed malignant
+tumour costs 20 and a false alarm costs 1. The pipeline is not changed; only its decisions are shifted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COST = pd.DataFrame([[0, 1], [20, 0]], index=["benign", "malignant"], columns=["
 
 
 def load(seed: int) -> tuple[pd.DataFrame, pd.Series]:
-    """Return a frame with a column of words among the numbers, and labels in words."""
+    """Return a data frame with one categorical column, and labels as strings."""
     bunch = load_breast_cancer(as_frame=True)
     cells = bunch.data.assign(size=pd.cut(bunch.data["mean area"], [0, 450, 700, np.inf], labels=["S", "M", "L"]))
     cells["size"] = cells["size"].astype(str)
@@ -35,7 +35,7 @@ def load(seed: int) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def carelessly_read(labels: pd.Series, rng: np.random.Generator) -> pd.Series:
-    """Return labels in which one malignant tumour in three was missed."""
+    """Return labels that miss one malignant tumour in three."""
     missed = (labels == "malignant") & (rng.random(len(labels)) < MISSED)
     return labels.where(~missed, "benign")
 
@@ -46,7 +46,7 @@ def cost_of(labels: pd.Series, predicted: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Fit, and compare on cases that neither saw."""
+    """Fit, and compare the costs on test cases."""
     X, y = load(seed=0)
     X_rest, X_test, y_rest, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
     X_train, X_panel, y_train, y_panel = train_test_split(
@@ -61,7 +61,7 @@ def main() -> None:
         warnings.simplefilter("always", SmallValidationWarning)
         model.fit(X_train, carelessly_read(y_train, np.random.default_rng(0)), X_panel, y_panel)
     plain = model.estimator_.predict(X_test)
-    print(f"cost of a case, LightGBM as it is   {cost_of(y_test, plain):.3f}")
+    print(f"cost of a case, LightGBM alone      {cost_of(y_test, plain):.3f}")
     print(f"cost of a case, decisions shifted   {cost_of(y_test, model.predict(X_test)):.3f}")
     print(f"Why: {model.diagnostics_.choice.reason}")
     for warning in caught:

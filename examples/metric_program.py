@@ -1,7 +1,7 @@
-"""The command line with a metric that is a program: it reads predictions and prints a number.
+"""The command line with a program as metric: the program reads predictions and prints a number.
 
-The program below is nine lines of Python; it may be a shell script or anything else that can be run. It alone knows the
-labels: the file of validation rows that postshift reads has probabilities only.
+The program below is a short Python script. It can be a shell script or any other program. Only the program has the
+labels: the file of validation rows that postshift reads has only probabilities.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ PROGRAM = """
 import csv, sys
 
 secret = dict(enumerate(open("secret.txt").read().split()))
-told = {int(line["row"]): line["label"] for line in csv.DictReader(open(sys.argv[1]))}
+labels = {int(line["row"]): line["label"] for line in csv.DictReader(open(sys.argv[1]))}
 classes = sorted(set(secret.values()))
-recalls = [[told[row] == label for row, label in secret.items() if label == each] for each in classes]
+recalls = [[labels[row] == label for row, label in secret.items() if label == each] for each in classes]
 print(sum(sum(each) / len(each) for each in recalls) / len(classes))
 """
 
 
 def main() -> None:
-    """Write the two files and the program, and run the command."""
+    """Write the rows, the labels and the program, and run the command."""
     X, y = load_wine(return_X_y=True)
     X_train, X_val, y_train, y_val = train_test_split(X[:, :3], y, train_size=40, stratify=y, random_state=0)
     eta = GaussianNB().fit(X_train, y_train).predict_proba(X_val)
@@ -43,8 +43,8 @@ def main() -> None:
         command = [sys.executable, "-m", "postshift.cli", "fit", *options, *program]
         done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)  # noqa: S603
         print("the run:", ", ".join(sorted(file.name for file in (here / "run").iterdir())))
-    told = json.loads(done.stdout)
-    print(f"the program ran {told['program_runs']} times: {told['before']:.3f} -> {told['after']:.3f}")
+    result = json.loads(done.stdout)
+    print(f"the program ran {result['program_runs']} times: {result['before']:.3f} -> {result['after']:.3f}")
 
 
 if __name__ == "__main__":

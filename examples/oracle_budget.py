@@ -1,7 +1,7 @@
-"""Only an oracle: somebody has the labels and a metric of their own, and answers at most 150 queries with a number.
+"""Only an oracle: it has the labels and the metric, and answers at most 150 queries with a score.
 
-The queries are predictions of the validation rows. Here the oracle is a function with a secret; it may as well be a
-service or an experiment. The number of queries is bounded before the first is put.
+A query contains predictions for the validation rows. Here the oracle is a function that keeps its labels secret. It
+can also be a service or an experiment. The maximum number of queries is known in advance.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ BUDGET = 150
 
 
 def main() -> None:
-    """Ask, and compare on test rows that the oracle never saw."""
+    """Ask the oracle, and compare on test rows that it does not have."""
     X, y = load_digits(n_class=4, return_X_y=True)
-    X, y = X[:, :24] / 16, np.array(["zero", "one", "two", "three"])[y]  # the upper three of eight lines
+    X, y = X[:, :24] / 16, np.array(["zero", "one", "two", "three"])[y]  # the upper three of eight lines of pixels
     X_train, X_rest, y_train, y_rest = train_test_split(X, y, train_size=100, stratify=y, random_state=0)
-    kept = (y_train != "three") | (np.arange(len(y_train)) % 5 == 0)  # few threes where the model was trained
+    kept = (y_train != "three") | (np.arange(len(y_train)) % 5 == 0)  # few threes among the training rows
     X_val, X_test, secret, y_test = train_test_split(X_rest, y_rest, train_size=0.5, stratify=y_rest, random_state=0)
     model = LogisticRegression(C=0.01, max_iter=1000).fit(X_train[kept], y_train[kept])
     eta_val, eta_test = model.predict_proba(X_val), model.predict_proba(X_test)
@@ -31,7 +31,7 @@ def main() -> None:
     oracle = from_predictions(lambda labels: balanced_accuracy_score(secret, labels), name="their metric")
     shifter = PostShifter(oracle, classes=model.classes_, budget=BUDGET).fit(eta_val)
     print(f"{shifter.n_queries_} queries of {BUDGET}: {shifter.diagnostics_.choice.reason}")
-    print(f"the metric of the model as it is   {balanced_accuracy_score(y_test, model.predict(X_test)):.3f}")
+    print(f"the metric of the base             {balanced_accuracy_score(y_test, model.predict(X_test)):.3f}")
     print(f"the metric of the shifted model    {balanced_accuracy_score(y_test, shifter.predict(eta_test)):.3f}")
 
 

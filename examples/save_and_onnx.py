@@ -1,6 +1,6 @@
-"""Keep it: a fitted model as a skops file, from which no code runs, and as an ONNX graph for any runtime.
+"""Save a fitted model as a skops file, which runs no code when it is loaded, and as an ONNX graph for any runtime.
 
-All three give the same labels.
+The model and both files give the same labels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from postshift.persistence import dump, load
 
 
 def main() -> None:
-    """Fit, save twice, and compare."""
+    """Fit, save in both formats, and compare the labels."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, _ = train_test_split(X / 16, y, test_size=500, stratify=y, random_state=0)
     model = PostShiftClassifier(LogisticRegression(max_iter=1000), metric="f1_macro", method="smoothed plug-in")
@@ -29,12 +29,12 @@ def main() -> None:
         skops, onnx = Path(folder) / "model.skops", Path(folder) / "model.onnx"
         dump(model, skops)
         dump(model, onnx)
-        again = load(skops).predict(X_test)
+        from_skops = load(skops).predict(X_test)
         session = onnxruntime.InferenceSession(str(onnx))
         name = session.get_inputs()[0].name
-        elsewhere = session.run(None, {name: X_test})[0]
-    print(f"skops: {np.mean(again == labels):.1%} of the labels are the same")
-    print(f"onnx:  {np.mean(elsewhere.ravel() == labels):.1%} of the labels are the same")
+        from_onnx = session.run(None, {name: X_test})[0]
+    print(f"skops: {np.mean(from_skops == labels):.1%} of the labels are the same")
+    print(f"onnx:  {np.mean(from_onnx.ravel() == labels):.1%} of the labels are the same")
 
 
 if __name__ == "__main__":

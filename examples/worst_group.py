@@ -1,7 +1,7 @@
-"""A hidden group: one row in four comes from a faint scanner, and nobody told the model.
+"""A hidden group: one row in four comes from a faint scanner, and the training rows have none of them.
 
-Among the faint rows the model almost never says "high". The metric is the accuracy of the group that fares worst; the
-basis lets the weights differ between faint and dark rows, which the rows themselves show.
+The model almost never predicts "high" for faint rows. The metric is the accuracy of the worst group. The basis lets
+the weights differ between faint and dark rows, which it recognises from the features.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FAINT = 0.35
 
 
 def darkness(X: np.ndarray) -> np.ndarray:
-    """Return in words how dark the rows are: what the basis sees."""
+    """Return "faint" or "dark" for each row: the groups of the basis."""
     return np.where(X.sum(axis=1) < 12, "faint", "dark")
 
 
 def main() -> None:
-    """Train on dark rows, tune on 600 rows of both kinds, and look at both groups of the test rows."""
+    """Train on dark rows, fit the shift to 600 rows of both kinds, and compare both groups of the test rows."""
     rng = np.random.default_rng(0)
     X, y = load_digits(return_X_y=True)
     X, y = X / 16, np.where(y >= 5, "high", "low")
@@ -37,12 +37,12 @@ def main() -> None:
     )
     model.fit(X_train, y_train, X_rest[val], y_rest[val], groups=groups[val])
     for name, labels in (
-        ("as it is", model.estimator_.predict(X_rest[test])),
+        ("base", model.estimator_.predict(X_rest[test])),
         ("shifted", model.predict(X_rest[test])),
     ):
         right = labels == y_rest[test]
         found = ", ".join(f"{group} {right[groups[test] == group].mean():.3f}" for group in ("dark", "faint"))
-        print(f"the model {name:10s} accuracy by group: {found}")
+        print(f"{name:8s} accuracy by group: {found}")
 
 
 if __name__ == "__main__":

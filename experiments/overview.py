@@ -1,6 +1,6 @@
-"""The table of the README: the paper's tasks, one line each, made from the stored results.
+"""The tables of docs/results.md and of the README: the paper's tasks, one line each, made from the stored results.
 
-``python -m experiments.overview``. A task whose runs are not all stored has no line yet.
+``python -m experiments.overview``. The README has fewer columns. A task whose runs are not all stored has no line yet.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from experiments.output import OUT, markdown, write_text
 from experiments.study import Experiment, Summary, summary
 
 BASE = "cross-entropy [train]"  # the model alone, in the tables
-README = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- overview:begin -->", "<!-- overview:end -->"
+ROOT = Path(__file__).parents[1]
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
 HEAD = ["task", "metric", "the model alone", "strongest rival", "the paper's method", "the paper says", "our default"]
+SHORT_HEAD = ["task", "metric", "model alone", "best other method", "the paper's method", "postshift"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Task:
     ours: Callable[[str], bool]
     methods: Mapping[str, str]
 
-    def line(self, folder: Path) -> list[str] | None:
+    def line(self, folder: Path, *, short: bool) -> list[str] | None:
         """Return the cells, or None where runs are missing."""
         results = runner.stored(self.experiment, folder)
         if not results.rows or results.missing:
@@ -54,14 +55,18 @@ class Task:
         told = {name: summary(results.values(method)) for name, method in self.methods.items()}
         rival = max((name for name in told if not self.ours(name)), key=lambda name: told[name].mean)
         said, _ = self.experiment.paper[self.methods[self.paper]]
+        best, paper, default = (with_interval(told[name]) for name in (rival, self.paper, self.default))
+        page = f"results/{self.experiment.name}.md"
+        if short:
+            return [f"[{self.title}](docs/{page})", self.metric, with_interval(told[self.base]), best, paper, default]
         return [
-            f"[{self.title}](docs/results/{self.experiment.name}.md)",
+            f"[{self.title}]({page})",
             self.metric,
             with_interval(told[self.base]),
-            f"{with_interval(told[rival])} ({rival})",
-            with_interval(told[self.paper]),
+            f"{best} ({rival})",
+            paper,
             f"{said:.3f}",
-            with_interval(told[self.default]),
+            default,
         ]
 
 
@@ -132,13 +137,16 @@ TASKS = (
 )
 
 
-def into_readme(text: str, folder: Path = OUT) -> str:
-    """Return the README with its table made anew."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    lines = [line for task in TASKS if (line := task.line(folder)) is not None]
-    return f"{before}{BEGIN}\n{markdown(HEAD, lines)}\n{END}{after}"
+def with_table(text: str, *, short: bool, folder: Path = OUT) -> str:
+    """Return a page with the table between its marks made again; ``short`` is the table of the README."""
+    name, head = ("overview-short", SHORT_HEAD) if short else ("overview", HEAD)
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    lines = [line for task in TASKS if (line := task.line(folder, short=short)) is not None]
+    return f"{before}{begin}\n{markdown(head, lines)}\n{end}{after}"
 
 
 if __name__ == "__main__":
-    write_text(README, into_readme(README.read_text(encoding="utf-8")))
+    for path, short in ((PAGE, False), (README, True)):
+        write_text(path, with_table(path.read_text(encoding="utf-8"), short=short))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from postshift import Rows
-from postshift.core.looking import Standing
+from postshift.core.look import Newest
 from tests.paper.transcription import Rows as PlainRows
 
 BASES = ("hard", "overlapping", "soft")
@@ -47,14 +47,14 @@ def make_problem(
     return Problem(train=train, val=val, radius=radius)
 
 
-def standing_on(table) -> Standing:
+def newest_of(table) -> Newest:
     """The start of a run that gives this table on the validation rows."""
 
     class Tabulated:
         def distribution(self, eta, phi):  # noqa: ARG002
             return table
 
-    return Standing(iteration=0, last=False, newest=Tabulated(), on_val=lambda _: table)
+    return Newest(iteration=0, classifier=Tabulated(), step=1.0, last=False)
 
 
 def rows_of(sample: Rows) -> PlainRows:

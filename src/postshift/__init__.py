@@ -5,23 +5,13 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from postshift.core.frank_wolfe import FrankWolfe
+from postshift.core.frank_wolfe import FitResult
+from postshift.core.fw_eg import elicit_weights, fw_eg, fw_eg_session, pi_ew
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
-from postshift.core.queries import Query, converse
-from postshift.core.records import FitResult, Settings
 from postshift.core.rows import Rows
+from postshift.core.session import Session
 from postshift.engines import MemoryEngine
-from postshift.metrics import (
-    Accuracy,
-    ConfusionOracle,
-    ExpectedReward,
-    GMean,
-    HardOracle,
-    MacroF1,
-    SoftOracle,
-)
-from postshift.rules import fw_eg, pi_ew
 
 if TYPE_CHECKING:
     from postshift.estimators import PostShiftClassifier, PostShifter
@@ -32,25 +22,17 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 __all__ = [
-    "Accuracy",
-    "ConfusionOracle",
-    "ExpectedReward",
     "FitResult",
-    "FrankWolfe",
-    "GMean",
-    "HardOracle",
-    "MacroF1",
     "MemoryEngine",
     "Mixture",
     "PlugIn",
     "PostShiftClassifier",
     "PostShifter",
-    "Query",
     "Rows",
-    "Settings",
-    "SoftOracle",
-    "converse",
+    "Session",
+    "elicit_weights",
     "fw_eg",
+    "fw_eg_session",
     "pi_ew",
 ]
 

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler
 
+from postshift import Rows
 from postshift.basis import (
     ConstantBasis,
     CoverBasis,
@@ -26,7 +27,6 @@ from postshift.basis import (
     UnionBasis,
 )
 from postshift.exceptions import PostshiftWarning
-from postshift.rules import Table
 
 BASES = {
     "constant": ConstantBasis(),
@@ -55,7 +55,7 @@ def test_every_row_is_covered_by_the_same_columns(basis, first, later, data):
         assert (phi >= 0).all()
         assert (phi <= 1).all()
         assert (phi.sum(axis=1) >= 1 - 1e-6).all()
-        Table.of(np.full((len(sample), 2), 0.5), bases={"mine": phi})
+        Rows.of(np.full((len(sample), 2), 0.5), bases={"mine": phi})
 
 
 @every_basis

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from postshift import Mixture, PlugIn, Rows
 from postshift.core.influence import SoftInversePrior
-from postshift.core.moments import (
+from postshift.core.rows import PHI
+from postshift.core.sums import (
     confusion_sums,
     hit_sums,
     influence_features,
@@ -52,7 +53,7 @@ def random_classifiers(sample, seed):
 def expected_look(sample, classifier, *, influence, n_categories):
     """The tensor of a look, by definition."""
     features = influence_features(sample.eta, sample.phi) if influence else sample.phi
-    columns = np.column_stack([np.ones(sample.n_samples), features]) * sample.row_weights[:, None]
+    columns = np.column_stack([np.ones(sample.n_rows), features]) * sample.row_weights[:, None]
     table = classifier.distribution(sample.eta, sample.phi)
     return weighted_confusions(columns, sample.labels, table, n_categories=n_categories)
 
@@ -60,7 +61,16 @@ def expected_look(sample, classifier, *, influence, n_categories):
 def taken(sample, rows):
     """Return rows of a sample, in this order."""
     weights = None if sample.weights is None else sample.weights[rows]
-    return replace(sample, eta=sample.eta[rows], phi=sample.phi[rows], labels=sample.labels[rows], weights=weights)
+    bases = {PHI: sample.phi[rows]}
+    return replace(sample, eta=sample.eta[rows], bases=bases, labels=sample.labels[rows], weights=weights)
+
+
+def in_precision(sample, dtypes):
+    """Return rows with eta and phi converted to one type after the other."""
+    eta, phi = sample.eta, sample.phi
+    for dtype in dtypes:
+        eta, phi = eta.astype(dtype), phi.astype(dtype)
+    return replace(sample, eta=eta, bases={PHI: phi})
 
 
 def all_sums(engine, classifier):
@@ -150,7 +160,7 @@ class EngineContract:
     @given(problem=problems(max_classes=3), extra=st.sampled_from([-1, 1, 5]), seed=st.integers(0, 99))
     def test_look_by_categories(self, problem, extra, seed):
         n_categories = problem.n_classes + extra
-        labels = np.random.default_rng(seed).integers(n_categories, size=problem.val.n_samples)
+        labels = np.random.default_rng(seed).integers(n_categories, size=problem.val.n_rows)
         sample = replace(problem.val, labels=labels)
         engine = self.make(sample, 3, n_categories=n_categories)
         for classifier in random_classifiers(sample, seed):
@@ -168,13 +178,13 @@ class EngineContract:
     def test_sums_in_another_order_repeated_and_scaled(self, problem, seed, scale):
         sample, rng = problem.train, np.random.default_rng(seed)
         rule = random_rules(sample, seed)[0]
-        times = rng.integers(1, 4, size=sample.n_samples)
-        rows, order = rng.permutation(sample.n_samples), rng.permutation(sample.n_classes)
+        times = rng.integers(1, 4, size=sample.n_rows)
+        rows, order = rng.permutation(sample.n_rows), rng.permutation(sample.n_classes)
         weighted = replace(sample, weights=sample.row_weights * times)
         whole = all_sums(self.make(weighted, 3), rule)
         for other, factor in (
             (taken(weighted, rows), 1.0),
-            (taken(sample, np.repeat(np.arange(sample.n_samples), times)), 1.0),
+            (taken(sample, np.repeat(np.arange(sample.n_rows), times)), 1.0),
             (replace(weighted, weights=weighted.weights * scale), scale),
         ):
             found = all_sums(self.make(other, 3), rule)
@@ -188,10 +198,7 @@ class EngineContract:
     @for_every_engine
     @given(problem=problems(), seed=st.integers(0, 99))
     def test_single_precision(self, problem, seed):
-        narrow = replace(
-            problem.train, eta=problem.train.eta.astype(np.float32), phi=problem.train.phi.astype(np.float32)
-        )
-        wide = replace(narrow, eta=narrow.eta.astype(np.float64), phi=narrow.phi.astype(np.float64))
+        narrow, wide = (in_precision(problem.train, (np.float32, *more)) for more in ((), (np.float64,)))
         engine, expected = self.make(narrow, 3), self.make(wide, 2)
         np.testing.assert_allclose(engine.gram_sums().gram, expected.gram_sums().gram, **CLOSE)
         np.testing.assert_allclose(engine.label_sums().pair, expected.label_sums().pair, **CLOSE)
@@ -280,7 +287,7 @@ class EngineContract:
     def test_sums_of_influence_regression(self, problem, n_blocks, seed):
         sample = Rows.of(problem.train.eta, phi=problem.train.phi, weights=problem.train.weights)
         engine = self.make(sample, n_blocks)
-        features = np.einsum("nl,ni->nli", sample.phi, sample.eta).reshape(sample.n_samples, -1)
+        features = np.einsum("nl,ni->nli", sample.phi, sample.eta).reshape(sample.n_rows, -1)
         weights = sample.row_weights[:, None]
         found = engine.gram_sums()
         np.testing.assert_allclose(found.gram, features.T @ (weights * features), **CLOSE)

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, ConfusionOracle, FrankWolfe, GMean, MacroF1, MemoryEngine, Rows, SoftOracle, converse
-from postshift.core.influence import InfluenceRegression, InfluenceSettings
+from postshift import MemoryEngine, Rows, Session
+from postshift.core.influence import InfluenceSettings, influence_fit
 from postshift.core.plugin import onehot
-from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
+from postshift.core.queries import kind_named
+from postshift.exceptions import BasisError, MetricError, SettingError, ShapeError
+from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1, SoftOracle
 from tests.problems import make_problem, problems
 
 
@@ -37,7 +39,7 @@ def slow_influence(train, val, metric, *, radius, n_iter):
     m, z_val = train.n_classes, features(val)
     z = {id(train): features(train), id(val): z_val}
     gram = mean_over(train, val, lambda s, n: np.outer(z[id(s)][n], z[id(s)][n]))
-    rho = 3 * np.trace(gram) / val.n_samples
+    rho = 3 * np.trace(gram) / val.n_rows
     prior = np.average(train.eta, axis=0, weights=train.row_weights)
 
     def value(table):
@@ -79,33 +81,29 @@ def slow_influence(train, val, metric, *, radius, n_iter):
     return alphas
 
 
-def run_of(train, val, metric, kind="confusion", **settings):
-    return InfluenceRegression(
-        MemoryEngine(train, block_rows=17),
-        Rows.of(val.eta, phi=val.phi, weights=val.weights),
-        kind=kind,
-        metric=metric if kind == "confusion" else None,
-        settings=InfluenceSettings(**settings),
-    )
+def run_of(train, val, metric, oracle, *, kind="confusion", journal=None, **settings):
+    """The result of a run, by an oracle."""
+    engine = None if train is None else MemoryEngine(train, block_rows=17)
+    rows = Rows.of(val.eta, phi=val.phi, weights=val.weights)
+    how = {"kind": kind_named(kind), "metric": metric, "settings": InfluenceSettings(**settings)}
+    return Session(lambda: influence_fit(engine, rows, **how), journal=journal).run(oracle)
 
 
 @given(problem=problems(max_classes=4, max_bases=3), metric=st.sampled_from([Accuracy(), GMean(), MacroF1()]))
 def test_the_definition(problem, metric):
     train, val = unit(problem.train), unit(problem.val)
     expected = slow_influence(train, val, metric, radius=0.1, n_iter=2)
-    run = run_of(train, val, metric, max_iter=2)
-    converse(run, ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights))
+    oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
+    fit = run_of(train, val, metric, oracle, max_iter=2)
     m = train.n_classes
-    for found, (a, rest) in zip(run.state.vertices, expected, strict=False):
+    for found, (a, rest) in zip(fit.vertices, expected, strict=False):
         full = rest.reshape(-1, m, m) + np.diag(a)
-        np.testing.assert_allclose(found.reshape(full.shape), full, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.alpha.reshape(full.shape), full, rtol=1e-6, atol=1e-8)
 
 
 def test_the_start_is_dropped_and_the_shares_sum_to_one():
     problem = next_problem()
-    run = run_of(problem[0], problem[1], GMean(), max_iter=5)
-    converse(run, ConfusionOracle(problem[1].labels, n_classes=3))
-    mixture = run.result().mixture
+    mixture = run_of(*problem, GMean(), ConfusionOracle(problem[1].labels, n_classes=3), max_iter=5).mixture
     assert mixture.shares.sum() == pytest.approx(1)
     assert all(member.weighting.name == "full" for member in mixture.members)
 
@@ -117,9 +115,7 @@ def next_problem():
 
 def test_where_nothing_changes_the_inverse_prior_is_returned():
     train, val = next_problem()
-    run = run_of(train, val, None, kind="soft")
-    converse(run, SoftOracle(lambda _: 0.5))
-    fit = run.result()
+    fit = run_of(train, val, None, SoftOracle(lambda _: 0.5), kind="soft")
     assert fit.status == "flat"
     expected = (val.eta / train.eta.mean(axis=0)).argmax(axis=1)
     np.testing.assert_array_equal(fit.mixture.labels(val.eta, val.phi), expected)
@@ -127,48 +123,38 @@ def test_where_nothing_changes_the_inverse_prior_is_returned():
 
 def test_without_training_rows():
     _, val = next_problem()
-    run = InfluenceRegression(
-        None, Rows.of(val.eta, phi=val.phi), kind="confusion", metric=GMean(), settings=InfluenceSettings(max_iter=3)
-    )
-    converse(run, ConfusionOracle(val.labels, n_classes=3))
-    twice = run_of(val, val, GMean(), max_iter=3)
-    converse(twice, ConfusionOracle(val.labels, n_classes=3))
-    np.testing.assert_allclose(run.state.vertices[-1], twice.state.vertices[-1], rtol=1e-9)
+    oracle = ConfusionOracle(val.labels, n_classes=3)
+    one, two = (run_of(train, val, GMean(), oracle, max_iter=3) for train in (None, val))
+    np.testing.assert_allclose(one.vertices[-1].alpha, two.vertices[-1].alpha, rtol=1e-9)
 
 
 def test_no_training_label_is_needed():
     train, val = next_problem()
     bare = Rows.of(train.eta, phi=train.phi)
-    one, two = run_of(train, val, GMean(), max_iter=3), run_of(bare, val, GMean(), max_iter=3)
-    for run in (one, two):
-        converse(run, ConfusionOracle(val.labels, n_classes=3))
-    np.testing.assert_allclose(one.state.vertices, two.state.vertices, rtol=1e-9)  # rows with labels are sorted by them
+    oracle = ConfusionOracle(val.labels, n_classes=3)
+    one, two = (run_of(each, val, GMean(), oracle, max_iter=3).vertices for each in (train, bare))
+    np.testing.assert_allclose([v.alpha for v in one], [v.alpha for v in two], rtol=1e-9)  # labels sort the rows
 
 
 def test_what_it_refuses():
     train, val = next_problem()
     uneven = Rows.of(val.eta, phi=val.phi * 0.5)
     with pytest.raises(BasisError, match="rows sum to 1"):
-        InfluenceRegression(None, uneven, kind="soft")
+        influence_fit(None, uneven, kind=kind_named("soft"))
     with pytest.raises(ShapeError, match="same model and the same basis"):
-        InfluenceRegression(MemoryEngine(Rows.of(train.eta)), val, kind="soft")
+        influence_fit(MemoryEngine(Rows.of(train.eta)), val, kind=kind_named("soft"))
     with pytest.raises(MetricError, match="need metric"):
-        InfluenceRegression(None, val, kind="confusion")
+        influence_fit(None, val, kind=kind_named("confusion"))
     with pytest.raises(SettingError, match="ridge"):
         InfluenceSettings(ridge=0)
 
 
-def test_saved_and_resumed(tmp_path):
+def test_resumed_after_any_answer(tmp_path):
     train, val = next_problem()
     oracle = ConfusionOracle(val.labels, n_classes=3)
-    whole = run_of(train, val, GMean(), max_iter=3)
-    converse(whole, oracle, on_answer=lambda *_: whole.save(tmp_path / f"{whole.n_queries}.npz"))
-    for saved in sorted(tmp_path.iterdir()):
-        rows = Rows.of(val.eta, phi=val.phi)
-        run = InfluenceRegression.load(saved, MemoryEngine(train), rows, kind="confusion", metric=GMean())
-        converse(run, oracle)
-        np.testing.assert_allclose(run.state.vertices, whole.state.vertices, rtol=1e-9)  # other blocks of rows
-    with pytest.raises(ArchiveError, match="begun with other data"):
-        InfluenceRegression.load(saved, None, rows, kind="confusion", metric=GMean())
-    with pytest.raises(ArchiveError, match="another method"):
-        FrankWolfe.load(saved, MemoryEngine(train), rows, kind="confusion", metric=GMean())
+    whole = run_of(train, val, GMean(), oracle, max_iter=3, journal=tmp_path / "whole.jsonl")
+    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    for count in range(1, len(lines)):
+        (tmp_path / f"{count}.jsonl").write_bytes(b"".join(lines[:count]))
+        again = run_of(train, val, GMean(), oracle, max_iter=3, journal=tmp_path / f"{count}.jsonl")
+        np.testing.assert_array_equal([v.alpha for v in again.vertices], [v.alpha for v in whole.vertices])

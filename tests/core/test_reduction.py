@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postshift import Mixture, PlugIn, Rows
-from postshift.core.moments import weighted_confusions
 from postshift.core.reduction import reduced
+from postshift.core.sums import weighted_confusions
 from postshift.exceptions import LabelError, SettingError
 from tests.problems import make_problem, problems
 

@@ -7,6 +7,8 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +16,15 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import GMean, MemoryEngine, PostShiftClassifier, PostShifter, Rows, fw_eg, pi_ew
+from postshift import MemoryEngine, PostShiftClassifier, PostShifter, Rows, Session, fw_eg, pi_ew
 from postshift.basis import basis_catalogue
-from postshift.core.influence import InfluenceRegression
-from postshift.metrics import metric_catalogue
+from postshift.core.influence import influence_fit
+from postshift.core.queries import kind_named, without_queries
+from postshift.metrics import ConfusionOracle, GMean, metric_catalogue
 from postshift.report import Facts, render
-from postshift.rules import Choice, Problem, Table, menu, without_queries
-from tests.newcomer.test_paper_map import resolve
+from postshift.rules import Choice, Problem, menu
+from tests.cli.helpers import options_of
+from tests.docs.test_paper_map import resolve
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -63,7 +67,7 @@ def test_a_metric(followed, digits):
         assert shifter.score(eta, y) == pytest.approx(np.average(recalls, weights=metric.weights))
     assert "weighted recall" in render(Facts.of(shifter, eta, y))
     rows = Rows.of(eta, labels=y)
-    assert fw_eg(rows, rows, metric, linearise="gradient").value >= fw_eg(rows, rows, metric, max_iter=1).value - 0.02
+    assert fw_eg(rows, rows, metric, linearise="gradient").score >= fw_eg(rows, rows, metric, max_iter=1).score - 0.02
 
 
 def test_a_basis(followed, digits):
@@ -83,8 +87,8 @@ def test_a_rule(followed, digits):
     rule = names["TemperedPrior"]()
     _, y, eta = digits
     assert {entry.name for entry in names["chosen"].record.entries} > {"base", "tempered prior"}
-    assert names["interview"].n_queries <= names["choice"].bound(names["problem"])
-    problem = Problem.labelled(None, Table.of(eta, labels=y), GMean())
+    assert names["session"].n_queries <= names["choice"].bound(names["problem"])
+    problem = Problem.labelled(None, Rows.of(eta, labels=y), GMean())
     alone = without_queries(Choice(how="only", entries=(*menu(problem), rule)).fit(problem))
     assert [each.name for each in alone.rule.rules] == ["tempered prior"]
 
@@ -97,8 +101,9 @@ def test_an_engine(followed, digits):
     np.testing.assert_allclose(
         pi_ew(engine, rows, GMean()).mixture.members[0].alpha, pi_ew(rows, rows, GMean()).mixture.members[0].alpha
     )
-    runs = [InfluenceRegression(each, rows, kind="confusion", metric=GMean()) for each in (engine, MemoryEngine(rows))]
-    assert [run.max_queries for run in runs] == [runs[0].max_queries] * 2
+    oracle, how = ConfusionOracle(y, n_classes=3), {"kind": kind_named("confusion"), "metric": GMean()}
+    fits = [Session(partial(influence_fit, each, rows, **how)).run(oracle) for each in (engine, MemoryEngine(rows))]
+    np.testing.assert_allclose(fits[0].vertices[-1].alpha, fits[1].vertices[-1].alpha)
 
 
 @pytest.mark.slow
@@ -149,6 +154,14 @@ def test_the_commands_of_the_command_line_run(tmp_path):
     files = {file.name for file in (tmp_path / "run").iterdir()}
     page = (DOCS / "guide" / "command-line.md").read_text()
     assert all(f"`{name}`" in page for name in files)
+
+
+def test_the_table_of_options_is_complete():
+    page = (DOCS / "guide" / "command-line.md").read_text()
+    table = page[page.index("## The same option") : page.index("## Files")]
+    assert options_of("fit") - {"--help"} == set(re.findall(r"--[a-z][a-z-]+", table))
+    parameters = {*signature(PostShiftClassifier).parameters, *signature(PostShifter).parameters}
+    assert parameters <= set(re.findall(r"\w+", table))
 
 
 def test_the_guides_know_every_basis():

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postshift import GMean, MacroF1, MemoryEngine, Rows, fw_eg
+from postshift import MemoryEngine, Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 from postshift.exceptions import LabelError, SettingError, WeightError
+from postshift.metrics import GMean, MacroF1
 from tests.contracts.engine import EngineContract, random_classifiers
 from tests.engines.files import as_array_source, as_arrow_source, as_parquet_source
 from tests.problems import make_problem, problems
@@ -40,7 +41,7 @@ class _OfBlocks(EngineContract):
     def make(self, sample, n_blocks, **more):
         folder = self.folder / str(next(self.numbers))
         folder.mkdir()
-        block_rows = -(-sample.n_samples // n_blocks)
+        block_rows = -(-sample.n_rows // n_blocks)
         return BlockEngine(self.source(sample, folder), block_rows=block_rows, kernels=self.kernels, **more)
 
 

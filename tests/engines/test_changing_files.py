@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from postshift import GMean, Rows, fw_eg
+from postshift import Rows, fw_eg
 from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 from postshift.exceptions import InputError, ProbabilityError
+from postshift.metrics import GMean
 
 N = 20_000
 RNG = np.random.default_rng(0)
@@ -25,7 +26,8 @@ VAL = Rows.of(ETA[:300], labels=LABELS[:300])
 CUT_BETWEEN = """
 import os, sys
 import numpy as np
-from postshift import GMean, Rows, fw_eg
+from postshift import Rows, fw_eg
+from postshift.metrics import GMean
 from postshift.engines import ArraySource, BlockEngine
 from postshift.exceptions import InputError
 
@@ -175,4 +177,4 @@ def test_passes_over_files_that_nobody_changes_agree(tmp_path, name):
     np.save(tmp_path / "eta.npy", table)
     engine = BlockEngine(ArraySource(tmp_path / "eta.npy", labels=LABELS.astype(np.uint8)), block_rows=777)
     assert engine.label_sums().count == engine.label_sums().count == N
-    assert fw_eg(engine, VAL, GMean(), max_iter=3).value > 0
+    assert fw_eg(engine, VAL, GMean(), max_iter=3).score > 0

@@ -17,11 +17,12 @@ pytest.importorskip("numba")
 FIT = """
 import numpy as np
 import postshift
-from postshift import GMean, MemoryEngine, Rows, fw_eg
+from postshift import MemoryEngine, Rows, fw_eg
+from postshift.metrics import GMean
 
 eta = np.random.default_rng(0).dirichlet(np.ones(3), size=500)
 sample = Rows.of(eta, labels=np.arange(500) % 3)
-values = [fw_eg(MemoryEngine(sample, kernels=name), sample, GMean(), max_iter=2).value for name in ("numpy", "numba")]
+values = [fw_eg(MemoryEngine(sample, kernels=name), sample, GMean(), max_iter=2).score for name in ("numpy", "numba")]
 assert values[0] == values[1]
 print(postshift.__file__)
 """

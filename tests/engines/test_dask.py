@@ -19,7 +19,7 @@ from dask.sizeof import sizeof
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
 
-from postshift import GMean, MacroF1, MemoryEngine, PlugIn, Rows, fw_eg
+from postshift import MemoryEngine, PlugIn, Rows, fw_eg
 from postshift.basis import KMeansBasis
 from postshift.engines import ArrayParts, DaskEngine, FrameParts, ModelParts, ParquetParts
 from postshift.engines.dask import dask_cluster
@@ -35,6 +35,7 @@ from postshift.exceptions import (
     ShapeError,
     WeightError,
 )
+from postshift.metrics import GMean, MacroF1
 from tests.contracts.engine import EngineContract, random_classifiers
 from tests.engines.dask_clusters import local_cluster
 from tests.engines.files import as_table, named_columns
@@ -53,7 +54,7 @@ def client():
 
 def as_arrays(sample, n_blocks, **chunks):
     """A sample as Dask arrays, each cut as it is told, by default into blocks of equal length."""
-    rows = -(-sample.n_samples // n_blocks)
+    rows = -(-sample.n_rows // n_blocks)
     arrays = {}
     for name in ("eta", "phi", "labels", "weights"):
         part = getattr(sample, name)
@@ -149,7 +150,7 @@ def as_frame(sample, npartitions=3):
 def test_frames():
     sample = make_problem(seed=3, n_classes=12, n_bases=2, weighted=True).train
     with DaskEngine(FrameParts(as_frame(sample), **named_columns(sample))) as engine:
-        assert (engine.n_rows, engine.n_partitions) == (sample.n_samples, 3)
+        assert (engine.n_rows, engine.n_partitions) == (sample.n_rows, 3)
         assert_same_sums(engine, MemoryEngine(sample), sample)
 
 

@@ -18,10 +18,11 @@ import dask.array as da
 from distributed import Client, LocalCluster
 from distributed.core import Status
 
-from postshift import GMean, MemoryEngine, fw_eg
+from postshift import MemoryEngine, fw_eg
 from postshift.engines import ArrayParts, DaskEngine
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.exceptions import EngineError, SettingError
+from postshift.metrics import GMean
 from tests.engines.dask_clusters import bare_scheduler, bare_worker, local_cluster
 from tests.problems import make_problem
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 def as_parts(sample, n_blocks):
-    rows = -(-sample.n_samples // n_blocks)
+    rows = -(-sample.n_rows // n_blocks)
     eta, phi = (da.from_array(part, chunks=(rows, -1)) for part in (sample.eta, sample.phi))
     return ArrayParts(eta, phi=phi, labels=da.from_array(sample.labels, chunks=rows))
 
@@ -60,7 +61,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client):
         undisturbed = fw_eg(engine, problem.val, GMean(), max_iter=6)
         found = fw_eg(engine, problem.val, GMean(), max_iter=6, on_answer=after)
     assert len(answers) > 3
-    assert found.value == undisturbed.value
+    assert found.value == undisturbed.score
     np.testing.assert_array_equal(found.mixture.shares, undisturbed.mixture.shares)
     for one, other in zip(found.mixture.members, undisturbed.mixture.members, strict=True):
         np.testing.assert_array_equal(one.alpha, other.alpha)  # to the last digit, soft basis and all

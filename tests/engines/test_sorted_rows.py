@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postshift import MemoryEngine, PlugIn, Rows
+from postshift.core.rows import PHI
 from postshift.engines.memory import memory_engine, sorted_bins
 from postshift.engines.memory.kernel_rows import KernelRows, RuleWeights
 from postshift.engines.memory.sorted_bins import SortedBins, strongest_other
@@ -25,7 +26,7 @@ def drawn_rows(rng, *, n, m, n_bases, weighted, dtype, coarse):
         eta = np.round(eta * 8) / 8  # many ties, sums that differ from 1
     phi = np.eye(n_bases)[rng.integers(n_bases, size=n)]
     weights = rng.uniform(0, 2, size=n) if weighted else None
-    sample = Rows(eta=eta.astype(dtype), phi=phi, labels=rng.integers(m, size=n), weights=weights)
+    sample = Rows(eta=eta.astype(dtype), bases={PHI: phi}, labels=rng.integers(m, size=n), weights=weights)
     return KernelRows.of(sample, n_categories=m)
 
 
@@ -106,7 +107,7 @@ def test_most_rows_of_a_sure_model_are_settled():
 def test_weights_on_the_whole_matrix_are_left_to_the_kernels(monkeypatch):
     rows = drawn_rows(np.random.default_rng(0), n=50, m=2, n_bases=1, weighted=False, dtype=float, coarse=False)
     monkeypatch.setattr(SortedColumn, "confusions", None)
-    engine = MemoryEngine(Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp)))
+    engine = MemoryEngine(Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp)))
     rule = PlugIn(weighting="full", alpha=np.ones((1, 4)), n_classes=2)
     assert engine.classifier_sums(rule, confusions=True).single.sum() == 50
 
@@ -118,7 +119,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
         pytest.importorskip("numba")
     rng = np.random.default_rng(1)
     rows = drawn_rows(rng, n=3000, m=4, n_bases=3, weighted=False, dtype=np.float64, coarse=False)
-    sample = Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp))
+    sample = Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp))
     rules = [PlugIn(weighting="diagonal", alpha=rng.uniform(0.5, 2, size=(3, 4)), n_classes=4) for _ in range(3)]
     plain = MemoryEngine(sample, kernels=kernels)
     assert plain._sorted is None
@@ -136,7 +137,7 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
 
 def test_two_queries_about_a_rule_are_one_pass(monkeypatch):
     rows = drawn_rows(np.random.default_rng(2), n=300, m=2, n_bases=1, weighted=False, dtype=float, coarse=False)
-    engine = MemoryEngine(Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp)))
+    engine = MemoryEngine(Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp)))
     passes = []
     confusions = SortedColumn.confusions
     monkeypatch.setattr(SortedColumn, "confusions", lambda self, rule: passes.append(rule) or confusions(self, rule))

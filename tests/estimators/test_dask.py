@@ -17,11 +17,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from postshift import PostShiftClassifier, PostShifter
-from postshift.core.statistics import Engine
+from postshift.core.rows import Table
+from postshift.core.sums import Engine
 from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
-from postshift.rules.table import Table
 from tests.engines.dask_clusters import local_cluster
 
 N_TRAIN, N_VAL = 3000, 600
@@ -251,5 +251,5 @@ def test_tables_with_rows_elsewhere_go_to_other_processes_without_them():
 
     table = Table(eta=np.full((3, 2), 0.5), bases={}, whole=Nowhere())
     assert table.n_total == 7
-    assert table.at_hand().n_total == table.take(np.arange(3)).n_total == 3
+    assert table.in_memory().n_total == table.take(np.arange(3)).n_total == 3
     assert "whole" not in table.__getstate__()

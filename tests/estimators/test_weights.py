@@ -8,9 +8,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from postshift import GMean, MacroF1, PostShiftClassifier, PostShifter, Rows, fw_eg
+from postshift import PostShiftClassifier, PostShifter, Rows, fw_eg
 from postshift.exceptions import LabelError, MetricError, WeightError
-from postshift.metrics import from_labels
+from postshift.metrics import GMean, MacroF1, from_labels
 
 N_ROWS = 400
 SCALES = [1 / N_ROWS, 1e6, 1e150, 1e-150]

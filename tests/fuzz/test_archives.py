@@ -1,4 +1,4 @@
-"""Saved conversations and mixtures (npz): damaged, or changed by someone who knows how their digests are made."""
+"""Journals and saved mixtures: damaged, or changed by someone who knows how their digests are made."""
 
 import contextlib
 import hashlib
@@ -8,9 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from postshift import FrankWolfe, GMean, MemoryEngine, Mixture, converse
+from postshift import Mixture, Session
 from postshift.exceptions import ArchiveError, PostshiftError
-from postshift.rules import Choice, Interview, Problem
+from postshift.metrics import GMean
+from postshift.rules import Choice, Problem
 from tests.core.test_frank_wolfe import new_run, oracle_for
 from tests.fuzz.cases import cases
 from tests.fuzz.damage import damaged_bytes, damaged_json
@@ -23,62 +24,61 @@ KINDS = ("confusion", "soft", "hard")
 
 
 class Loop:
-    """A run of the Frank-Wolfe loop, two iterations in."""
+    """A session of the Frank-Wolfe loop, some answers in."""
+
+    suffix = "jsonl"
 
     def __init__(self, kind):
         self.kind, self.oracle = kind, oracle_for(kind, PROBLEM.val, GMean())
 
     def save(self, path):
-        run = new_run(PROBLEM, self.kind, GMean())
-        while run.state.iteration < 2:
-            query = run.ask()[0]
-            run.tell(query.key, self.oracle.answer(query))
-            run.ask()
-        run.save(path)
+        with new_run(PROBLEM, self.kind, GMean(), journal=path) as session:
+            for _ in range(2):
+                query = session.ask()[0]
+                session.tell(query.key, self.oracle.answer(query))
 
     def use(self, path):
-        """Go on to the end; return the value that was reached."""
-        metric = GMean() if self.kind == "confusion" else None
-        run = FrankWolfe.load(path, MemoryEngine(PROBLEM.train), PROBLEM.val, kind=self.kind, metric=metric)
-        converse(run, self.oracle)
-        return run.result().value
+        """Go on to the end; return the score that was reached."""
+        with new_run(PROBLEM, self.kind, GMean(), journal=path) as session:
+            return session.run(self.oracle).score
 
 
 class Asked:
-    """An interview, three answers in."""
+    """A session of the menu, three answers in."""
+
+    suffix = "jsonl"
 
     def __init__(self):
         train, val = tables(9, n_val=60)
-        self.labels = val.labels
-        problem = Problem.queried(train, val, kind="hard")
-        self.begin = lambda: Interview(lambda: Choice().fit(problem), about=problem.digest())
+        self.labels, self.problem = val.labels, Problem.queried(train, val, kind="hard")
 
-    def answer(self, interview):
-        query = interview.ask()[0]
-        interview.tell(query.key, value_of(GMean(), self.labels, query.predictions))
+    def begin(self, path):
+        return Session(lambda: Choice().fit(self.problem), journal=path, about=self.problem.digest())
+
+    def answer(self, session):
+        query = session.ask()[0]
+        session.tell(query.key, value_of(GMean(), self.labels, query.predictions))
 
     def save(self, path):
-        interview = self.begin()
-        for _ in range(3):
-            self.answer(interview)
-        interview.save(path)
+        with self.begin(path) as session:
+            for _ in range(3):
+                self.answer(session)
 
     def use(self, path):
-        """Resume, and answer one more query; return how many are answered."""
-        interview = self.begin()
-        interview.resume(path)
-        if interview.ask():
-            self.answer(interview)
-        return interview.n_queries
+        """Resume, and go on to the end; return the labels of the rule."""
+        with self.begin(path) as session:
+            while session.ask():
+                self.answer(session)
+            return session.result().rule.labels(self.problem.val).tolist()
 
 
 class Saved:
     """A mixture."""
 
+    suffix = "npz"
+
     def save(self, path):
-        run = new_run(PROBLEM, "confusion", GMean())
-        converse(run, oracle_for("confusion", PROBLEM.val, GMean()))
-        run.result().mixture.save(path)
+        new_run(PROBLEM, "confusion", GMean()).run(oracle_for("confusion", PROBLEM.val, GMean())).mixture.save(path)
 
     def use(self, path):
         """Return the distribution that it gives."""

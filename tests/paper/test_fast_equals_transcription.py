@@ -8,24 +8,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tests.paper.transcription as slow
-from postshift import (
-    Accuracy,
-    ConfusionOracle,
-    FrankWolfe,
-    GMean,
-    MacroF1,
-    MemoryEngine,
-    Settings,
-    SoftOracle,
-    converse,
-)
+from postshift import MemoryEngine, fw_eg_session
 from postshift.core.constrained import constrained_probes
-from postshift.core.elicitation import ProbePlan, elicit, probe_matrix
-from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
-from postshift.core.moments import confusion_sums, hit_sums, label_sums
+from postshift.core.elicit import probe_matrix, solve
+from postshift.core.look import ConfusionLook, ScoreLook
 from postshift.core.plugin import PlugIn, inverse_prior
+from postshift.core.probes import ProbePlan
+from postshift.core.queries import kind_named
+from postshift.core.sums import confusion_sums, hit_sums, label_sums
 from postshift.core.weighting import weighting_named
-from tests.problems import make_problem, problems, rows_of, standing_on
+from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1, SoftOracle
+from tests.problems import make_problem, newest_of, problems, rows_of
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full"])
@@ -81,11 +74,14 @@ def test_sigma(problem, name):
     np.testing.assert_allclose(shared + problem.radius * fast_sigma(problem, name, base), expected, **TIGHT)
 
 
-def look(inquiry, base, answer):
-    standing = standing_on(base)
-    queries = inquiry.queries(standing)
-    view = inquiry.view(None, [answer(query) for query in queries], standing=standing, step=1.0)
-    return inquiry.value(view), inquiry.gains(view)
+def looked(look, base, answer):
+    """The score of a look and the gains of its probes, by whoever answers."""
+    fit = look.at(newest_of(base), None)
+    try:
+        fit.send([answer(query) for query in next(fit)])
+    except StopIteration as done:
+        return look.score(done.value), look.gains(done.value)
+    raise AssertionError("a look asks once")
 
 
 @given(problem=problems(), name=WEIGHTINGS, metric=METRICS)
@@ -96,11 +92,12 @@ def test_probe_values(problem, name, metric):
     expected = [float(metric.value(slow.confusion(rows, probe))) for probe in probes]
     plan, family = ProbePlan(radius=problem.radius), weighting_named(name).probes
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
-    by_matrix = ConfusionInquiry(val, metric, linearise="probes", family=family, plan=plan, parts=[None], anchor=None)
-    value, gains = look(by_matrix, base, oracle.answer)
+    how = {"functions": val.phi, "family": family, "plan": plan, "anchor": None}
+    by_matrix = ConfusionLook(val, metric, linearise="probes", parts=[None], **how)
+    value, gains = looked(by_matrix, base, oracle.answer)
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
-    by_value = ValueInquiry(val, kind="soft", family=family, plan=plan, rows=None, anchor=None, seed=0)
-    value, gains = look(by_value, base, lambda query: float(metric.value(slow.confusion(rows, query.predictions))))
+    by_value = ScoreLook(val, kind=kind_named("soft"), rows=None, seed=0, **how)
+    value, gains = looked(by_value, base, lambda query: float(metric.value(slow.confusion(rows, query.predictions))))
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
 
 
@@ -111,9 +108,10 @@ def test_gradient_values(problem, name, metric):
     linear = slow.linear_metric(rows, beta)
     probes = slow.probing_classifiers(base, val.phi, problem.radius, name)
     expected = np.array([linear(probe) - linear(base) for probe in probes])
-    inquiry = ConfusionInquiry(
+    by_slope = ConfusionLook(
         val,
         metric,
+        functions=val.phi,
         linearise="gradient",
         family=weighting_named(name).probes,
         plan=ProbePlan(radius=problem.radius),
@@ -121,7 +119,7 @@ def test_gradient_values(problem, name, metric):
         anchor=None,
     )
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
-    _, gains = look(inquiry, base, oracle.answer)
+    _, gains = looked(by_slope, base, oracle.answer)
     np.testing.assert_allclose(problem.radius * gains, expected, rtol=1e-11, atol=1e-12)
 
 
@@ -134,7 +132,7 @@ def test_coefficients(problem, name, metric):
     judged = slow.elicit_weights(train, val, value, base_train, base_val, problem.radius, name)
     sigma = fast_sigma(problem, name, base_train)
     gains = (judged.probe_values - judged.base_value) / problem.radius
-    found = elicit(sigma, gains, n_bases=problem.train.n_bases)
+    found = solve(sigma, gains, n_bases=problem.train.n_bases)
     theirs = judged.alpha
     residual = np.linalg.norm(sigma @ theirs - gains)
     assert abs(found.residual - residual) <= 1e-12 * max(1, np.linalg.norm(gains), found.condition * 1e-3)
@@ -184,23 +182,24 @@ def test_whole_run(basis, name, split, known):
     halves = (np.arange(0, 60, 2), np.arange(1, 60, 2)) if split else None
     metric = MacroF1()
     expected = transcribed_run(problem, metric, name, n_iter=3, known=known, halves=halves)
-    run = FrankWolfe(
+    run = fw_eg_session(
         MemoryEngine(problem.train, block_rows=13),
         problem.val,
         kind="confusion",
         metric=metric,
-        settings=Settings(
-            weighting=name, radius=problem.radius, max_iter=3, linearise="gradient" if known else "probes"
-        ),
+        weighting=name,
+        radius=problem.radius,
+        max_iter=3,
+        linearise="gradient" if known else "probes",
         halves=halves,
     )
-    converse(run, ConfusionOracle(problem.val.labels, n_classes=3, weights=problem.val.weights))
-    for ours, theirs in zip(run.state.vertices, expected.alphas, strict=True):
-        np.testing.assert_allclose(ours.reshape(-1), theirs, rtol=1e-7, atol=1e-9)
-    table = run.result().mixture.distribution(problem.val.eta, problem.val.phi)
+    fit = run.run(ConfusionOracle(problem.val.labels, n_classes=3, weights=problem.val.weights))
+    for ours, theirs in zip(fit.vertices, expected.alphas, strict=True):
+        np.testing.assert_allclose(ours.alpha.reshape(-1), theirs, rtol=1e-7, atol=1e-9)
+    table = fit.mixture.distribution(problem.val.eta, problem.val.phi)
     np.testing.assert_allclose(table, expected.tables[-1], **TIGHT)
     if not split:
-        np.testing.assert_allclose([line.value for line in run.state.trace], expected.values, **TIGHT)
+        np.testing.assert_allclose([line.score for line in fit.trace], expected.values, **TIGHT)
 
 
 @pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
@@ -209,14 +208,17 @@ def test_whole_run_by_values_alone(name):
     problem = make_problem(seed=3, basis="overlapping", n_bases=3)
     metric, rows = MacroF1(), rows_of(problem.val)
     expected = transcribed_run(problem, metric, name, n_iter=3, known=False, halves=None)
-    run = FrankWolfe(
+    run = fw_eg_session(
         MemoryEngine(problem.train),
         problem.val,
         kind="soft",
-        settings=Settings(weighting=name, radius=problem.radius, max_iter=3),
+        weighting=name,
+        radius=problem.radius,
+        max_iter=3,
     )
-    converse(run, SoftOracle(lambda table: metric.value(slow.confusion(rows, table))))
-    table = run.result().mixture.distribution(problem.val.eta, problem.val.phi)
+    table = run.run(SoftOracle(lambda table: metric.value(slow.confusion(rows, table)))).mixture.distribution(
+        problem.val.eta, problem.val.phi
+    )
     np.testing.assert_allclose(table, expected.tables[-1], **TIGHT)
 
 
@@ -245,15 +247,18 @@ def test_constrained_anchor(problem):
 def test_constrained_elicitation(share):
     problem = make_problem(seed=11, n_bases=3, n_classes=3)
     train, val, metric = problem.train, problem.val, GMean()
-    run = FrankWolfe(
+    run = fw_eg_session(
         MemoryEngine(train),
         val,
         kind="confusion",
         metric=metric,
-        settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
+        radius=share,
+        max_iter=1,
+        min_hit=0.1,
+        max_leak=0.01,
     )
-    converse(run, ConfusionOracle(val.labels, n_classes=3))
-    weights = -run.probes.anchor.alpha
+    fit = run.run(ConfusionOracle(val.labels, n_classes=3))
+    weights = -fit.probes.anchor.alpha
     start = inverse_prior(np.bincount(train.labels), n_bases=3)
     value = slow.queried_metric(rows_of(val), lambda c: float(metric.value(c)))
 
@@ -271,12 +276,15 @@ def test_constrained_elicitation(share):
     )
     right = np.array([value(table) for table in probes(val)]) - value(centre(val))
     alpha = np.linalg.lstsq(left, right, rcond=1e-10)[0]
-    np.testing.assert_allclose(run.state.vertices[0].reshape(-1), alpha, rtol=1e-9)
-    values = FrankWolfe(
+    np.testing.assert_allclose(fit.vertices[0].alpha.reshape(-1), alpha, rtol=1e-9)
+    values = fw_eg_session(
         MemoryEngine(train),
         val,
         kind="soft",
-        settings=Settings(radius=share, max_iter=1, min_hit=0.1, max_leak=0.01),
+        radius=share,
+        max_iter=1,
+        min_hit=0.1,
+        max_leak=0.01,
     )
-    converse(values, SoftOracle(lambda table: metric.value(slow.confusion(rows_of(val), table))))
-    np.testing.assert_allclose(values.state.vertices[0], run.state.vertices[0], rtol=1e-9)
+    found = values.run(SoftOracle(lambda table: metric.value(slow.confusion(rows_of(val), table))))
+    np.testing.assert_allclose(found.vertices[0].alpha, fit.vertices[0].alpha, rtol=1e-9)

@@ -7,20 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from postshift import (
-    Accuracy,
-    ConfusionOracle,
-    FrankWolfe,
-    GMean,
-    MacroF1,
-    MemoryEngine,
-    Mixture,
-    PlugIn,
-    Rows,
-    Settings,
-    converse,
-)
+from postshift import MemoryEngine, Mixture, PlugIn, Rows, fw_eg_session
 from postshift.core.weighting import DIAGONAL
+from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1
 
 FOLDER = Path(__file__).parents[1] / "data" / "reference"
 
@@ -53,20 +42,18 @@ class Reference:
         return PlugIn(weighting=DIAGONAL, alpha=alpha, n_classes=self.n_classes)
 
     def run(self, *, start, n_iter):
-        run = FrankWolfe(
+        run = fw_eg_session(
             MemoryEngine(self.train),
             self.val,
             kind="confusion",
             metric=self.metric,
+            weighting="diagonal",
             start=start,
-            settings=Settings(
-                radius=self.data["radius"].item(),
-                max_iter=n_iter,
-                linearise="gradient" if self.data["known_psi"] else "probes",
-            ),
+            radius=self.data["radius"].item(),
+            max_iter=n_iter,
+            linearise="gradient" if self.data["known_psi"] else "probes",
         )
-        converse(run, ConfusionOracle(self.val.labels, n_classes=self.n_classes))
-        return run
+        return run.run(ConfusionOracle(self.val.labels, n_classes=self.n_classes))
 
     def program_iterate(self, t):
         """The program's own h^t: its plug-ins with its own coefficients."""
@@ -85,9 +72,9 @@ def test_whole_run(number):
     """Coefficients to what the program's ridge of -1e-8 leaves, validation metrics to 1e-12, all ten iterations."""
     problem = Reference(number)
     run = problem.run(start=problem.program_iterate(0), n_iter=10)
-    for ours, theirs in zip(run.state.vertices, problem.alphas[1:], strict=True):
-        assert np.abs(ours - theirs).max() <= problem.tolerance() * np.abs(theirs).max()
-    np.testing.assert_allclose([line.value for line in run.state.trace], problem.data["val_metric"], rtol=1e-12)
+    for ours, theirs in zip(run.vertices, problem.alphas[1:], strict=True):
+        assert np.abs(ours.alpha - theirs).max() <= problem.tolerance() * np.abs(theirs).max()
+    np.testing.assert_allclose([line.score for line in run.trace], problem.data["val_metric"], rtol=1e-12)
 
 
 @pytest.mark.parametrize("number", range(1, 8))
@@ -102,6 +89,6 @@ def test_every_iteration_from_the_programs_own_iterate(number):
         start = problem.program_iterate(t)
         expected = problem.data["val_metric"][t]
         run = problem.run(start=start, n_iter=1)
-        assert run.state.trace[0].value == pytest.approx(expected, rel=1e-12)
+        assert run.trace[0].score == pytest.approx(expected, rel=1e-12)
         theirs = problem.alphas[t + 1]
-        assert np.abs(run.state.vertices[0] - theirs).max() <= problem.tolerance() * np.abs(theirs).max()
+        assert np.abs(run.vertices[0].alpha - theirs).max() <= problem.tolerance() * np.abs(theirs).max()

@@ -6,10 +6,10 @@ import numpy as np
 import onnxruntime
 from hypothesis import strategies as st
 
-from postshift import Mixture, PlugIn
+from postshift import Mixture, PlugIn, Rows
 from postshift.core.weighting import weighting_named
 from postshift.persistence import phi_inputs, rule_to_onnx
-from postshift.rules import Base, FittedRule, Influence, SmoothedPlugin, Stacked, Table
+from postshift.rules import Base, FittedRule, Influence, SmoothedPlugin, Stacked
 from postshift.rules.choice import AveragedRule
 from postshift.rules.posterior import Identity, Stack
 
@@ -41,7 +41,7 @@ def random_table(rng, n_rows, n_classes):
     eta = rng.dirichlet(np.full(n_classes, 0.7), size=n_rows)
     eta[rng.random(n_rows) < 0.1] = np.eye(n_classes)[0]
     hard = np.eye(3)[rng.integers(3, size=n_rows)]
-    return Table.of(eta, bases={"user": hard, "soft one": rng.uniform(0.3, 1, size=(n_rows, 4))})
+    return Rows.of(eta, bases={"user": hard, "soft one": rng.uniform(0.3, 1, size=(n_rows, 4))})
 
 
 def random_stack(rng, n_classes, n_seen):

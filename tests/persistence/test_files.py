@@ -12,8 +12,9 @@ from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
-from postshift import Mixture, PlugIn
+from postshift import Mixture, PlugIn, Rows
 from postshift.basis import GroupBasis, TreeBasis
+from postshift.core.queries import without_queries
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import ArchiveError, ExportError, PostshiftError, SettingError
 from postshift.metrics import (
@@ -26,7 +27,7 @@ from postshift.metrics import (
     metric_named,
 )
 from postshift.persistence import dump, files, load
-from postshift.rules import Choice, FittedRule, Table, without_queries
+from postshift.rules import Choice, FittedRule
 from tests.persistence.helpers import short_menu
 from tests.rules.helpers import labelled
 
@@ -73,7 +74,7 @@ def test_weightings_are_the_same_after_loading(tmp_path, weighting, suffix):
     member = PlugIn(weighting=weighting, alpha=alpha, n_classes=3)
     rule = FittedRule(name="given", mixture=Mixture.of([member], [1.0]))
     dump(rule, tmp_path / f"rule.{suffix}")
-    table = Table.of(rng.dirichlet(np.ones(3), size=50))
+    table = Rows.of(rng.dirichlet(np.ones(3), size=50))
     again = load(tmp_path / f"rule.{suffix}", trust=True)
     np.testing.assert_array_equal(again.scores(table), rule.scores(table))
 

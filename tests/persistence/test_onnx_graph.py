@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from postshift import Mixture, PlugIn
+from postshift import Mixture, PlugIn, Rows
+from postshift.core.queries import without_queries
 from postshift.exceptions import ExportError, ShapeError
 from postshift.metrics import GMean, MacroF1, MinRecall
 from postshift.persistence import phi_inputs, rule_to_onnx
-from postshift.rules import Choice, FittedRule, Table, rule_named, without_queries
+from postshift.rules import Choice, FittedRule, rule_named
 from postshift.rules.choice import AveragedRule
 from tests.persistence.helpers import averaged_rules, random_stack, random_table, run, run_rule, short_menu
 from tests.rules.helpers import labelled
@@ -49,7 +50,7 @@ def test_chosen_rule_on_many_rows(metric, how):
     rule = without_queries(Choice(how=how, entries=short_menu(), n_folds=2).fit(problem)).rule
     rng = np.random.default_rng(1)
     eta = rng.dirichlet(np.ones(3), size=MANY)
-    assert_same(rule, Table.of(eta, bases={"user": np.column_stack([np.ones(MANY), rng.random(MANY) < 0.5])}))
+    assert_same(rule, Rows.of(eta, bases={"user": np.column_stack([np.ones(MANY), rng.random(MANY) < 0.5])}))
 
 
 @pytest.mark.parametrize("name", ["base", "stack", "influence [user]", "stack + influence [user]", "FW-EG [user]"])
@@ -58,12 +59,12 @@ def test_single_rules_on_many_rows(name):
     rule = alone(without_queries(rule_named(name, problem).fit(problem)))
     rng = np.random.default_rng(2)
     phi = np.column_stack([np.ones(MANY), rng.random((MANY, 2)) < 0.5])
-    assert_same(rule, Table.of(rng.dirichlet(np.ones(3), size=MANY), bases={"user": phi}))
+    assert_same(rule, Rows.of(rng.dirichlet(np.ones(3), size=MANY), bases={"user": phi}))
 
 
 def test_ties_go_to_the_first_class():
     eta = np.array([[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.25, 0.375, 0.375], [0.0, 0.5, 0.5]])
-    table = Table.of(eta, bases={"user": np.array([[1.0, 0], [0, 1], [0.5, 0.5], [0.25, 0.75]])})
+    table = Rows.of(eta, bases={"user": np.array([[1.0, 0], [0, 1], [0.5, 0.5], [0.25, 0.75]])})
     rules = [
         plug_in([[2.0, 1.0, 2.0]]),
         plug_in([[1.0, 1.0, 1.0, 0.25, 0.0, 0.25]], weighting="columns"),
@@ -81,7 +82,7 @@ def test_ties_go_to_the_first_class():
 
 def test_rows_without_any_weight_get_even_scores():
     rules = (plug_in([[0.0, 0.0, 1.0]]), plug_in([[0.0, 1.0, 1.0]]))
-    table = Table.of(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
+    table = Rows.of(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
     assert_same(AveragedRule(rules=rules, weights=np.array([0.5, 0.5])), table)
 
 
@@ -109,7 +110,7 @@ def test_phi_is_divided_by_its_row_sums_inside():
     [(["a", "b", "ü"], str), (np.array(["x", "y", "z"], dtype=object), str), ([5, 7, 9], int), ([0.5, 1, 2], float)],
 )
 def test_labels_are_the_users_classes(classes, kind):
-    table = Table.of(np.eye(3))
+    table = Rows.of(np.eye(3))
     found = run_rule(alone(plug_in([[1.0, 1, 1]])), table, classes)["label"].tolist()
     assert found == list(classes)
     assert all(isinstance(value, kind) for value in found)

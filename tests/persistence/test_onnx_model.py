@@ -18,22 +18,13 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from postshift import Mixture, PlugIn
+from postshift import Mixture, PlugIn, Rows
 from postshift.basis import TreeBasis
+from postshift.core.queries import without_queries
 from postshift.exceptions import ExportError, PostshiftWarning
 from postshift.metrics import GMean
 from postshift.persistence import phi_inputs, to_onnx
-from postshift.rules import (
-    Base,
-    Choice,
-    FittedRule,
-    Influence,
-    Problem,
-    SmoothedPlugin,
-    Stacked,
-    Table,
-    without_queries,
-)
+from postshift.rules import Base, Choice, FittedRule, Influence, Problem, SmoothedPlugin, Stacked
 from postshift.rules.choice import AveragedRule
 from tests.persistence.helpers import run
 
@@ -50,7 +41,7 @@ def data(n_classes=3):
 
 def table_of(fitted, X, y=None):
     bases = {name: basis.transform(X) for name, basis in fitted.bases_.items()}
-    return Table.of(fitted.estimator_.predict_proba(X), bases=bases, labels=y)
+    return Rows.of(fitted.estimator_.predict_proba(X), bases=bases, labels=y)
 
 
 def fitted(estimator, *, bases=None, entries=None, n_classes=3):
@@ -106,7 +97,7 @@ def test_columns_of_the_model_are_put_in_the_places_of_all_classes():
     rule = AveragedRule(rules=(FittedRule(name="given", mixture=mixture),), weights=np.ones(1))
     found = run(to_onnx(SimpleNamespace(estimator_=model, classes_=NAMES, rule_=rule)), {"X": X})
     eta = np.column_stack([np.zeros(len(X)), model.predict_proba(X)])
-    np.testing.assert_array_equal(found["label"], NAMES[rule.labels(Table.of(eta))])
+    np.testing.assert_array_equal(found["label"], NAMES[rule.labels(Rows.of(eta))])
     with pytest.warns(PostshiftWarning, match="not among"):
         to_onnx(SimpleNamespace(estimator_=model, classes_=np.array(["low", "middle", "high"]), rule_=rule))
 
@@ -117,7 +108,7 @@ def test_basis_that_is_not_there_stays_an_input():
     phi = made.bases_.pop("leaves").transform(X)
     with pytest.warns(PostshiftWarning, match=r"an input 'phi_leaves'.*bases_\['leaves'\].transform"):
         graph = to_onnx(made, X)
-    table = Table.of(made.estimator_.predict_proba(X), bases={"leaves": phi})
+    table = Rows.of(made.estimator_.predict_proba(X), bases={"leaves": phi})
     found = run(graph, {"X": X, "phi_leaves": phi})
     np.testing.assert_array_equal(found["label"], made.classes_[made.rule_.labels(table)])
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
-from postshift import Accuracy, ExpectedReward, Rows, fw_eg, pi_ew
+from postshift import Rows, fw_eg, pi_ew
+from postshift.metrics import Accuracy, ExpectedReward
 from tests.problems import make_problem, problems
 
 
@@ -50,7 +51,7 @@ def test_linear_metric_gives_the_bayes_rule(weighting, seed):
         reward = np.diag(np.diag(reward))
     fit = pi_ew(rows, rows, ExpectedReward(reward), weighting=weighting, radius=0.5)
     expected = float(mass @ (eta @ reward).max(axis=1))
-    assert fit.value == pytest.approx(expected, rel=1e-9)
+    assert fit.score == pytest.approx(expected, rel=1e-9)
 
 
 def test_noisy_training_labels_on_a_linear_metric():
@@ -65,8 +66,8 @@ def test_noisy_training_labels_on_a_linear_metric():
     )
     val = Rows.of(np.repeat(noisy_eta, 3, axis=0), labels=clean.labels, weights=clean.weights)
     best = float(mass @ eta.max(axis=1))
-    assert pi_ew(noisy, val, Accuracy(), weighting="full").value == pytest.approx(best, rel=1e-9)
-    assert pi_ew(noisy, val, Accuracy()).value <= best + 1e-12
+    assert pi_ew(noisy, val, Accuracy(), weighting="full").score == pytest.approx(best, rel=1e-9)
+    assert pi_ew(noisy, val, Accuracy()).score <= best + 1e-12
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def test_gap_of_frank_wolfe_on_a_concave_metric(seed):
     best = best_by_convex_programming(eta, mass, metric)
     curvature = curvature_constant(eta, mass)
     fit = fw_eg(rows, rows, metric, linearise="gradient", max_iter=60)
-    gaps = [best - line.value for line in fit.trace]
+    gaps = [best - line.score for line in fit.trace]
     for t, gap in enumerate(gaps[1:], start=1):
         assert -1e-6 <= gap <= 2 * curvature / (t + 2)
 

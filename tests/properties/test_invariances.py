@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, GMean, MacroF1, MemoryEngine, Rows, fw_eg
+from postshift import MemoryEngine, Rows, fw_eg
+from postshift.metrics import Accuracy, GMean, MacroF1
 from tests.problems import make_problem, problems
 
 METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
@@ -44,7 +45,7 @@ def test_duplicating_rows_equals_weighting_them(problem, metric, weighting, seed
     rng = np.random.default_rng(seed)
 
     def both(sample):
-        times = rng.integers(1, 4, size=sample.n_samples)
+        times = rng.integers(1, 4, size=sample.n_rows)
         kept = {"phi": sample.phi, "labels": sample.labels}
         weighted = Rows.of(sample.eta, **kept, weights=times)
         repeated = Rows.of(

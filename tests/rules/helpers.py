@@ -1,18 +1,19 @@
-"""Small problems for the rules: tables with clean validation labels, or with somebody to ask."""
+"""Small problems for the rules: tables with clean validation labels, or with an oracle."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from postshift import Rows, Session
 from postshift.core.plugin import onehot
-from postshift.rules import Interview, Problem, Table
+from postshift.rules import Problem
 from tests.problems import make_problem
 
 
 def tables(seed=0, **kind):
     problem = make_problem(seed=seed, **kind)
     return tuple(
-        Table.of(part.eta, bases={"user": part.phi}, labels=part.labels, weights=part.weights)
+        Rows.of(part.eta, bases={"user": part.phi}, labels=part.labels, weights=part.weights)
         for part in (problem.train, problem.val)
     )
 
@@ -30,9 +31,9 @@ def value_of(metric, labels, table):
 
 
 def answered(start, metric, labels, *, budget=None):
-    """Run a fit as an interview; return its result and the interview."""
-    interview = Interview(start, budget=budget)
-    while queries := interview.ask():
+    """Run a fit in a session; return its result and the session."""
+    session = Session(start, budget=budget)
+    while queries := session.ask():
         for query in queries:
-            interview.tell(query.key, value_of(metric, labels, query.predictions))
-    return interview.result(), interview
+            session.tell(query.key, value_of(metric, labels, query.predictions))
+    return session.result(), session

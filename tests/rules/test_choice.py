@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, GMean
+from postshift import Rows, Session
 from postshift.core.plugin import onehot
+from postshift.core.queries import without_queries
 from postshift.exceptions import (
-    ArchiveError,
     BasisError,
     BudgetError,
     LabelError,
@@ -20,21 +20,18 @@ from postshift.exceptions import (
     MissingClassWarning,
     SettingError,
 )
-from postshift.metrics import BinaryF1, GroupGMean, MatthewsCorrelation, MinRecall
+from postshift.metrics import Accuracy, BinaryF1, GMean, GroupGMean, MatthewsCorrelation, MinRecall
 from postshift.rules import (
     Base,
     Choice,
-    Interview,
     InversePrior,
     Paper,
     PluginSearch,
     Problem,
     SmoothedPlugin,
     Stacked,
-    Table,
     menu,
     rule_named,
-    without_queries,
 )
 from postshift.rules.fitted import plug_in_rule
 from postshift.rules.scoring import make_folds, shrunk_confusion, shrunk_value
@@ -100,7 +97,7 @@ def test_the_guard_keeps_the_base(how):
     rng = np.random.default_rng(0)
     eta = rng.dirichlet(np.ones(2), size=3000)
     labels = (rng.random(3000) < eta[:, 1]).astype(int)
-    table = Table.of(eta, labels=labels)
+    table = Rows.of(eta, labels=labels)
     problem = Problem.labelled(table.take(np.arange(2000)), table.take(np.arange(2000, 3000)), Accuracy())
     chosen = without_queries(Choice(how=how, entries=(Base(), Shifted(), Shifted("other"))).fit(problem))
     assert chosen.record.fallback or chosen.record.entries[0].weight == 1
@@ -129,7 +126,7 @@ def test_folds_keep_groups_together_and_cover_every_row():
 def test_above_the_limit_there_is_one_hold_out():
     rng = np.random.default_rng(0)
     eta = rng.dirichlet(np.ones(2), size=20_000)
-    val = Table.of(eta, labels=(rng.random(20_000) < eta[:, 1]).astype(int))
+    val = Rows.of(eta, labels=(rng.random(20_000) < eta[:, 1]).astype(int))
     folds = make_folds(Problem.labelled(None, val, Accuracy()), None, n_folds=5, seed=0)
     assert [(len(kept), len(left)) for kept, left in folds] == [(15_000, 5_000)]
 
@@ -169,7 +166,7 @@ def test_min_type_and_group_metrics():
 @pytest.mark.parametrize("metric", [GMean(), MinRecall()])
 def test_a_randomised_classifier_that_no_labels_reach_is_offered(metric):
     """Rows that no posterior tells apart: only drawing gives both classes a recall of one half."""
-    val = Table.of(np.full((200, 2), 0.5), labels=np.arange(200) % 2)
+    val = Rows.of(np.full((200, 2), 0.5), labels=np.arange(200) % 2)
     problem = Problem.labelled(val, val, metric)
     rule = without_queries(Paper().fit(problem))
     assert value_of(metric, val.labels, rule.labels(val)) == 0
@@ -203,11 +200,9 @@ def test_by_queries_alone(kind, n_classes, record_property):
     problem = Problem.queried(train, val, kind=kind)
     choice = Choice()
     bound = choice.bound(problem)
-    chosen, interview = answered(lambda: choice.fit(problem), Accuracy(), val.labels)
-    assert interview.n_queries <= bound
-    record_property(
-        "figure", f"choice by {kind} queries, m = {n_classes}: {interview.n_queries} queries, bound {bound}"
-    )
+    chosen, session = answered(lambda: choice.fit(problem), Accuracy(), val.labels)
+    assert session.n_queries <= bound
+    record_property("figure", f"choice by {kind} queries, m = {n_classes}: {session.n_queries} queries, bound {bound}")
     base = value_of(Accuracy(), val.labels, val.eta.argmax(axis=1))
     assert value_of(Accuracy(), val.labels, chosen.rule.labels(val)) >= base
     assert chosen.record.how == "queries"
@@ -219,8 +214,8 @@ def test_a_budget_is_never_exceeded(budget):
     problem = Problem.queried(train, val, kind="soft")
     choice = Choice(budget=budget)
     assert choice.bound(problem) <= budget
-    _, interview = answered(lambda: choice.fit(problem), GMean(), val.labels, budget=budget)
-    assert interview.n_queries <= budget
+    _, session = answered(lambda: choice.fit(problem), GMean(), val.labels, budget=budget)
+    assert session.n_queries <= budget
 
 
 def test_a_budget_that_pays_for_nothing():
@@ -233,50 +228,30 @@ def test_the_base_stands_unless_beaten_by_more_than_noise():
     train, val = tables(3, n_val=200)
     problem = Problem.queried(train, val, kind="hard")
     rng = np.random.default_rng(0)
-    interview = Interview(lambda: Choice().fit(problem))
-    while queries := interview.ask():
+    session = Session(lambda: Choice().fit(problem))
+    while queries := session.ask():
         for query in queries:
-            interview.tell(query.key, 0.5 + 0.001 * rng.random())  # nothing but noise
-    chosen = interview.result()
+            session.tell(query.key, 0.5 + 0.001 * rng.random())  # nothing but noise
+    chosen = session.result()
     assert chosen.record.fallback
     np.testing.assert_array_equal(chosen.rule.labels(val), val.eta.argmax(axis=1))
-
-
-def test_an_interview_is_taken_up_again(tmp_path):
-    train, val = tables(4, n_val=150)
-    problem = Problem.queried(train, val, kind="soft")
-    whole, first = answered(lambda: Choice().fit(problem), GMean(), val.labels)
-    begun = Interview(lambda: Choice().fit(problem))
-    for _ in range(3):
-        for query in begun.ask():
-            begun.tell(query.key, value_of(GMean(), val.labels, query.predictions))
-    begun.save(tmp_path / "interview.npz")
-    later = Interview(lambda: Choice().fit(problem))
-    later.resume(tmp_path / "interview.npz")
-    asked = 0
-    while queries := later.ask():
-        for query in queries:
-            later.tell(query.key, value_of(GMean(), val.labels, query.predictions))
-            asked += 1
-    assert asked == first.n_queries - begun.n_queries
-    assert later.result().record == whole.record
 
 
 def test_folds_by_queries_where_subsets_are_served():
     train, val = tables(5, n_val=120)
     problem = Problem.queried(train, val, kind="soft", takes_subsets=True)
     choice = Choice(query_folds=3)
-    interview = Interview(lambda: choice.fit(problem))
+    session = Session(lambda: choice.fit(problem))
     sizes = set()
-    while queries := interview.ask():
+    while queries := session.ask():
         for query in queries:
             rows = np.arange(120) if query.rows is None else query.rows
             sizes.add(len(rows))
             assert (query.n_rows, len(query.predictions)) == (120, len(rows))
-            interview.tell(query.key, value_of(Accuracy(), val.labels[rows], query.predictions))
+            session.tell(query.key, value_of(Accuracy(), val.labels[rows], query.predictions))
     assert sizes == {80, 120}
-    assert interview.n_queries <= choice.bound(problem)
-    assert interview.result().record.how == "queries"
+    assert session.n_queries <= choice.bound(problem)
+    assert session.result().record.how == "queries"
 
 
 def test_folds_by_queries_where_subsets_are_not_served():
@@ -311,7 +286,7 @@ def test_shrinkage_invents_no_predictions():
     p = np.clip(rng.beta(0.3, 6, size=150), 1e-3, 0.999)
     labels = np.zeros(150, dtype=int)
     labels[np.argsort(p)[-2:]] = 1
-    problem = Problem.labelled(None, Table.of(np.column_stack([1 - p, p]), labels=labels), MatthewsCorrelation())
+    problem = Problem.labelled(None, Rows.of(np.column_stack([1 - p, p]), labels=labels), MatthewsCorrelation())
     assert shrunk_value(problem, np.zeros(150, dtype=int)) == 0
     assert shrunk_value(problem, labels) == pytest.approx(1)
 
@@ -322,7 +297,7 @@ def test_a_class_missing_in_a_fold_does_not_stop_the_fits():
     part = problem.take(np.flatnonzero(problem.val.labels != 2))
     smoothed = without_queries(SmoothedPlugin().fit(part))
     assert not np.allclose(smoothed.mixture.members[0].alpha, 1)
-    (value,) = without_queries(part.label_values([part.val.labels]))
+    (value,) = without_queries(part.label_scores([part.val.labels]))
     assert value == pytest.approx(1)
     confusion = part.confusion(part.val.eta)
     metric = part.scoring_metric
@@ -352,38 +327,34 @@ def test_fewer_groups_than_folds():
     assert chosen.record.entries[0].name == "base"
 
 
-def test_an_interview_survives_an_error_and_knows_what_it_is_about(tmp_path):
+def test_a_session_survives_an_error():
     train, val = tables(9, n_val=100)
     problem = Problem.queried(train, val, kind="soft")
-    interview = Interview(lambda: Choice().fit(problem), budget=5, about=f"{problem.digest()}/g_mean")
+    session = Session(lambda: Choice().fit(problem), budget=5)
 
     def go_on():
-        while queries := interview.ask():
+        while queries := session.ask():
             for query in queries:
-                interview.tell(query.key, value_of(GMean(), val.labels, query.predictions))
+                session.tell(query.key, value_of(GMean(), val.labels, query.predictions))
 
     with pytest.raises(BudgetError, match="the budget is 5"):
         go_on()
-    answered_before = interview.n_queries
-    interview.budget = None
+    answered_before = session.n_queries
+    session.budget = None
     go_on()
-    assert interview.n_queries > answered_before
-    assert interview.result().record.how == "queries"
-    interview.save(tmp_path / "interview.npz")
-    other = Interview(lambda: Choice().fit(problem), about=f"{problem.digest()}/accuracy")
-    with pytest.raises(ArchiveError, match="take it up with the data"):
-        other.resume(tmp_path / "interview.npz")
+    assert session.n_queries > answered_before
+    assert session.result().record.how == "queries"
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 def test_the_noise_margin_is_on_the_metrics_scale(scale):
     train, val = tables(10, n_val=300, n_train=900, n_classes=3)
     problem = Problem.queried(train, val, kind="soft", scale=scale)
-    interview = Interview(lambda: Choice().fit(problem))
-    while queries := interview.ask():
+    session = Session(lambda: Choice().fit(problem))
+    while queries := session.ask():
         for query in queries:
-            interview.tell(query.key, scale * value_of(GMean(), val.labels, query.predictions))
-    names = [entry.name for entry in interview.result().record.entries if entry.weight == 1]
+            session.tell(query.key, scale * value_of(GMean(), val.labels, query.predictions))
+    names = [entry.name for entry in session.result().record.entries if entry.weight == 1]
     assert names == names_at_scale_one(train, val)
 
 
@@ -394,12 +365,12 @@ def names_at_scale_one(train, val):
 
 def test_bases_that_cover_rows_in_part_are_refused():
     with pytest.raises(BasisError, match=r"sum to less than 1: append the complement"):
-        Table.of(np.full((3, 2), 0.5), bases={"user": np.full((3, 1), 0.5)})
-    with pytest.raises(BasisError, match="is taken"):
-        Table.of(np.full((3, 2), 0.5), bases={"constant": np.ones((3, 1))})
-    table = Table.of(np.full((3, 2), 0.5))
+        Rows.of(np.full((3, 2), 0.5), bases={"user": np.full((3, 1), 0.5)})
+    with pytest.raises(BasisError, match="must not be called 'constant'"):
+        Rows.of(np.full((3, 2), 0.5), bases={"constant": np.ones((3, 1))})
+    table = Rows.of(np.full((3, 2), 0.5))
     with pytest.raises(BasisError, match=r"there is no basis 'user' in this table; there are \['constant'\]"):
-        table.sample("user")
+        table.over("user")
 
 
 def test_the_paper_needs_training_labels():
@@ -466,7 +437,7 @@ def test_votes_where_hard_scores_would_decide_alone():
     rng = np.random.default_rng(0)
     eta = rng.dirichlet([9, 1], size=8000)
     labels = (rng.random(8000) < eta[:, 1] ** 1.4).astype(int)
-    table = Table.of(eta, labels=labels)
+    table = Rows.of(eta, labels=labels)
     fit, other = table.take(np.arange(4000)), table.take(np.arange(4000, 8000))
     chosen = without_queries(Choice().fit(Problem.labelled(None, fit, BinaryF1())))
     scored = Problem.labelled(None, other, BinaryF1())

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import LogisticRegression
 
-from postshift import Accuracy, ExpectedReward, GMean, MacroF1, fw_eg
+from postshift import Rows, fw_eg
 from postshift.core.plugin import onehot
+from postshift.core.queries import without_queries
 from postshift.exceptions import NotFinishedError, SettingError
-from postshift.metrics import MinRecall
+from postshift.metrics import Accuracy, ExpectedReward, GMean, MacroF1, MinRecall
 from postshift.rules import (
     Base,
     ExpectedUtility,
@@ -25,10 +26,8 @@ from postshift.rules import (
     Problem,
     SmoothedPlugin,
     Stacked,
-    Table,
     menu,
     rule_named,
-    without_queries,
 )
 from postshift.rules.posterior import centred_logs
 from postshift.rules.search import _values_at, distinct_cuts
@@ -101,7 +100,7 @@ def test_the_search_believes_what_its_weights_give(seed):
     eta = rng.multinomial(10, np.ones(3) / 3, size=60) / 10
     labels = rng.integers(3, size=60)
     labels[:3] = [0, 1, 2]
-    problem = Problem.labelled(None, Table.of(eta, labels=labels), GMean())
+    problem = Problem.labelled(None, Rows.of(eta, labels=labels), GMean())
     for label in range(3):
         weights = np.array([1.0, 1.3, 0.7])
         cuts = distinct_cuts(weights, eta, label)
@@ -114,7 +113,7 @@ def test_the_search_believes_what_its_weights_give(seed):
 def test_probabilities_beyond_all_measure():
     eta = np.column_stack([np.full(40, 1e-200), np.linspace(1e-180, 1e-3, 40), np.ones(40)])
     eta /= eta.sum(axis=1, keepdims=True)
-    problem = Problem.labelled(None, Table.of(eta, labels=np.arange(40) % 3), GMean())
+    problem = Problem.labelled(None, Rows.of(eta, labels=np.arange(40) % 3), GMean())
     assert np.isfinite(without_queries(PluginSearch().fit(problem)).mixture.members[0].alpha).all()
 
 
@@ -141,7 +140,7 @@ def test_smoothed_plug_in_beats_a_grid_of_softened_weights():
 def test_expected_utility_against_enumeration():
     """Four rows: the expected confusion matrix is the mean over all labellings drawn from the posterior."""
     eta = np.array([[0.7, 0.3], [0.2, 0.8], [0.55, 0.45], [0.9, 0.1]])
-    val = Table.of(eta, labels=[0, 1, 1, 0])
+    val = Rows.of(eta, labels=[0, 1, 1, 0])
     problem = Problem.labelled(None, val, ExpectedReward([[1.0, 0.0], [0.2, 3.0]]))
     theta = np.array([0.1, -0.1])
     table = softened(eta, theta)
@@ -158,7 +157,7 @@ def test_expected_utility_of_a_linear_metric_is_close_to_the_bayes_rule():
     eta = rng.dirichlet(np.ones(3), size=4000)
     labels = np.array([rng.choice(3, p=row) for row in eta])
     reward = np.array([1.0, 2.0, 4.0])
-    problem = Problem.labelled(None, Table.of(eta, labels=labels), ExpectedReward(np.diag(reward)))
+    problem = Problem.labelled(None, Rows.of(eta, labels=labels), ExpectedReward(np.diag(reward)))
     rule = without_queries(ExpectedUtility().fit(problem))
     assert (rule.labels(problem.val) == (reward * eta).argmax(axis=1)).mean() > 0.95
 
@@ -186,7 +185,7 @@ def test_the_stack_with_a_class_unseen_in_validation(n_classes):
 def test_the_paper_rule_is_the_paper_method(basis):
     problem = labelled(GMean(), 7, n_val=300)
     rule = without_queries(Paper(basis).fit(problem))
-    fit = fw_eg(problem.train.sample(basis), problem.val.sample(basis), GMean())
+    fit = fw_eg(problem.train.over(basis), problem.val.over(basis), GMean())
     known = np.stack([member.alpha for member in fit.mixture.members])
     for member in rule.mixture.members:  # the sums of rows at hand are added in another order
         assert np.isclose(known, member.alpha, rtol=1e-9).all(axis=(1, 2)).any()
@@ -223,7 +222,7 @@ def test_the_menu_with_and_without_labels():
 def test_a_fit_that_must_ask():
     train, val = tables()
     queried = Problem.queried(train, val, kind="soft")
-    with pytest.raises(NotFinishedError, match="needs an interview"):
+    with pytest.raises(NotFinishedError, match="run it in a Session"):
         without_queries(Influence().fit(queried))
 
 
@@ -243,8 +242,8 @@ def test_by_queries_alone_within_the_bound(rule, kind):
     train, val = tables(8, n_val=200)
     queried = Problem.queried(train, val, kind=kind)
     assert rule.usable(queried)
-    found, interview = answered(lambda: rule.fit(queried), GMean(), val.labels)
-    assert interview.n_queries <= rule.bound(queried)
+    found, session = answered(lambda: rule.fit(queried), GMean(), val.labels)
+    assert session.n_queries <= rule.bound(queried)
     base = value_of(GMean(), val.labels, val.eta.argmax(axis=1))
     assert value_of(GMean(), val.labels, found.labels(val)) > base - 0.05
 

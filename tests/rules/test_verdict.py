@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import Accuracy, GMean
-from postshift.metrics import MacroF1, WorstGroup
-from postshift.rules import Problem, Table
+from postshift import Rows
+from postshift.metrics import Accuracy, GMean, MacroF1, WorstGroup
+from postshift.rules import Problem
 from postshift.rules.few_rows import few_rows
 from postshift.rules.verdict import compare
 
 
 def problem_of(truth, metric=None, *, n_classes=2, weights=None, groups=None):
     eta = np.full((len(truth), n_classes), 1 / n_classes)
-    table = Table.of(eta, labels=truth, weights=weights)
+    table = Rows.of(eta, labels=truth, weights=weights)
     return Problem.labelled(None, table, metric or Accuracy(), groups=groups)
 
 

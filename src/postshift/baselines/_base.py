@@ -14,12 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, indexable, validate_data
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.queries import converse
+from postshift.core.queries import without_queries
+from postshift.core.rows import Rows
+from postshift.core.session import Session
 from postshift.estimators.model import label_values, positions
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.rules.conversation import Interview, without_queries
-from postshift.rules.table import Table
 
 HELD_OUT = 0.2  # of the rows, where no validation rows are given
 
@@ -128,18 +128,16 @@ class CountedMetric:
         self.groups = known_groups(metric, metadata)
         self.goal = goal_of(metric, classes=classes, groups=self.groups, metadata=metadata)
         self.n_queries = 0
-        table = Table.of(np.eye(len(classes))[y_val], labels=y_val, name="y_val")
+        table = Rows.of(np.eye(len(classes))[y_val], labels=y_val, name="y_val")
         self._task = make_task(self.goal, train=None, val=table, classes=classes, groups=self.groups, metadata=metadata)
 
     def __call__(self, labels: IntArray) -> float:
         """Return the metric of labels, given as positions among the classes."""
         self.n_queries += 1
-        asked = self._task.problem.label_values([labels])
+        asked = self._task.problem.label_scores([labels])
         if self._task.oracle is None:
             return without_queries(asked)[0]
-        interview = Interview(lambda: asked)
-        converse(interview, self._task.oracle)
-        return interview.result()[0]
+        return Session(lambda: asked).run(self._task.oracle)[0]
 
 
 def _classes(*labels: Any) -> Any:

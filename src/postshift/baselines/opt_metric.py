@@ -12,11 +12,11 @@ from postshift.baselines._base import Baseline, BothSides
 from postshift.baselines.plugin_search import model_of
 from postshift.core.plugin import onehot
 from postshift.core.psi import DifferentiableMetric, gradient_of
+from postshift.core.rows import Rows
 from postshift.estimators.model import eta_of, is_frozen
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import MetricError, SettingError
 from postshift.rules.problem import Problem
-from postshift.rules.table import Table
 
 NUDGE = 1e-3  # towards the uniform classifier, where the gradient vanishes
 
@@ -104,7 +104,7 @@ class OptMetric(Baseline):
                 f"metric {goal.name!r} has no gradient by the confusion matrix, and Frank-Wolfe follows it: name a "
                 "metric of postshift.metrics, or take CoordinatePlugin or DirectSearch, which need values only"
             )
-        table = Table.of(onehot(rows.y_val, n_classes=rows.n_classes), labels=rows.y_val, name="y_val")
+        table = Rows.of(onehot(rows.y_val, n_classes=rows.n_classes), labels=rows.y_val, name="y_val")
         task = make_task(goal, train=None, val=table, classes=self.classes_, groups=groups, metadata=metadata)
         return task.problem
 

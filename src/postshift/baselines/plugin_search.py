@@ -9,13 +9,13 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range
 from postshift.baselines._base import Baseline, BothSides, CountedMetric
-from postshift.core.queries import converse
+from postshift.core.queries import without_queries
+from postshift.core.rows import Rows
+from postshift.core.session import Session
 from postshift.estimators.model import eta_of, fitted_clone, is_frozen
 from postshift.estimators.task import Task, goal_of, known_groups, make_task
-from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.fitted import FittedRule
 from postshift.rules.search import PluginSearch, overtaking
-from postshift.rules.table import Table
 
 
 def model_of(estimator: Any, X: Any, y: Any) -> Any:
@@ -128,7 +128,7 @@ class CoordinatePlugin(WeightedModel):
         )
         groups = known_groups(self.metric, metadata)
         goal = goal_of(self.metric, classes=self.classes_, groups=groups, metadata=metadata)
-        table = Table.of(eta, labels=rows.y_val)
+        table = Rows.of(eta, labels=rows.y_val)
         task = make_task(goal, train=None, val=table, classes=self.classes_, groups=groups, metadata=metadata)
         found, n_queries = _fitted(rule, task)
         return np.array(found.mixture.members[0].alpha[0]), n_queries
@@ -161,6 +161,5 @@ def _fitted(rule: PluginSearch, task: Task) -> tuple[FittedRule, int]:
     """Return the fitted rule and the number of queries that were answered."""
     if task.oracle is None:
         return without_queries(rule.fit(task.problem)), 0
-    interview = Interview(lambda: rule.fit(task.problem))
-    converse(interview, task.oracle)
-    return interview.result(), interview.n_queries
+    session = Session(lambda: rule.fit(task.problem))
+    return session.run(task.oracle), session.n_queries

@@ -254,7 +254,7 @@ def _held(folder: Path) -> Iterator[None]:
     """Hold a folder so that no other process makes a run in it."""
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder, wait=False))
+            stack.enter_context(locked(folder))
         except BlockingIOError as error:
             raise UsageError(f"another process is making a run in {folder}: wait for it, or stop it") from error
         yield

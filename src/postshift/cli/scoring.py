@@ -11,12 +11,12 @@ from postshift.cli.errors import UsageError
 from postshift.cli.inputs import Layout, Part
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.rule_file import RuleFile
+from postshift.core.rows import Rows
 from postshift.estimators.comparing import compare_labels
 from postshift.estimators.model import positions
 from postshift.estimators.task import goal_of, known_groups
 from postshift.metrics.metadata import GROUPS
 from postshift.report.counts import confusion
-from postshift.rules.table import Table
 from postshift.rules.verdict import Comparison
 
 
@@ -73,5 +73,5 @@ def _compared(
         "groups": groups if groups is not None and GROUPS in metadata else known_groups(metric.metric, metadata),
     }
     goal = goal_of(metric.metric, **how, metadata=metadata)
-    table = Table.of(part.eta, labels=part.codes, weights=part.weights)
+    table = Rows.of(part.eta, labels=part.codes, weights=part.weights)
     return compare_labels(goal, labels=labels, base=base, val=table, metadata=metadata, fallback=fallback, **how)

@@ -1,5 +1,28 @@
-"""The paper's method on NumPy and SciPy, as a conversation between sums and a metric.
+"""The paper's method on NumPy and SciPy.
 
-Read the modules in this order: ``sample``, ``moments``, ``probing``, ``weighting``, ``plugin``, ``statistics``,
-``constrained``, ``elicitation``, ``mixture``, ``stepsize``, ``queries``, ``draws``, ``inquiry``, ``frank_wolfe``.
+Read the modules in this order:
+
+=============  ==============================================================================================
+module         holds
+=============  ==============================================================================================
+rows           eta, named bases, labels and weights of one sample
+sums           the small sums in which training rows enter, and the engine's protocol
+probes         the probing classifiers: Eq. (12), Appendix A
+weighting      what the weights stand on
+plugin         the plug-in classifier (Algorithm 2, line 4)
+constrained    the constrained probes of Eq. (11)
+elicit         ElicitWeights (Algorithm 1): from probes, sums and answers to weights
+mixture        weighted plug-ins: distribution, labels, samples
+psi            the metric's protocol
+queries        queries, their kinds, and fits that ask them
+look           the three ways to look at an iterate
+frank_wolfe    the loop (Algorithm 3)
+oracles        oracles on this machine
+session        ask, tell, budget, journal, resume
+fw_eg          elicit_weights, pi_ew, fw_eg: the algorithms as calls
+influence      influence regression: another way to a vertex
+reduction      fewer members, the same confusion matrix
+=============  ==============================================================================================
+
+``draws`` and ``archive`` serve them: shared random draws, and files without pickle.
 """

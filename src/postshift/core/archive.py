@@ -55,30 +55,6 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
         raise
 
 
-def write_answers(
-    path: str | os.PathLike[str], *, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any], known: str
-) -> None:
-    """Write an archive of answers, refused where the file has answers that this one would lose.
-
-    The answers to the queries ``header["digests"]`` are the rows of the array ``known``. Of two processes that go on
-    with the same file, each would write over what the other one was told.
-    """
-    with locked(Path(path).parent, wait=True):
-        try:
-            before, stored = read_archive(path, kind=kind)
-            older = dict(zip(before["digests"], stored[known], strict=False))
-        except (FileNotFoundError, ArchiveError, KeyError, TypeError):  # nothing that could be read again
-            older = {}
-        newer = dict(zip(header["digests"], np.asarray(arrays[known]), strict=True))
-        lost = [key for key, answer in older.items() if key not in newer or not np.array_equal(newer[key], answer)]
-        if lost:
-            raise ArchiveError(
-                f"{path} has {len(lost)} answers that this run does not know: another process saved them, or it is the "
-                "file of another run. Load it and go on from there, or save to another file"
-            )
-        write_archive(path, kind=kind, header=header, arrays=arrays)
-
-
 def contradiction(path: str | os.PathLike[str], error: Exception) -> ArchiveError:
     """Return the error of a file whose parts do not fit each other: its digest is right, and no run wrote it."""
     return ArchiveError(
@@ -97,27 +73,36 @@ def contradicting(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike[str], *, wait: bool) -> Iterator[None]:
-    """Hold a folder against other processes that ask for the same; where the system has no such locks, do without.
-
-    Where another one holds it, wait, or raise BlockingIOError.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a folder against other processes; where another one holds it, raise BlockingIOError."""
+    if os.name != "posix":  # other systems do not open folders
         yield
         return
     place = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:  # a file system without locks
-            pass
+        if not try_lock(place):
+            raise BlockingIOError(f"{folder} is in use by another process")
         yield
     finally:
         os.close(place)
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file or folder until it is closed; False where another process, or this one, holds it.
+
+    Where the system or the file system has no locks, nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:

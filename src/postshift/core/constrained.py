@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.core.moments import LabelSums
 from postshift.core.plugin import PlugIn
-from postshift.core.statistics import Engine
+from postshift.core.sums import Engine, LabelSums
 from postshift.core.weighting import DIAGONAL
 from postshift.exceptions import BasisError, SettingError
 

@@ -1,168 +1,215 @@
-"""FW-EG (Algorithm 3): the loop with elicited weights; with one iteration it is PI-EW (Algorithm 2)."""
+"""The Frank-Wolfe loop (Algorithm 3), whatever the way to look at an iterate and to find the next vertex.
+
+The loop is a generator of queries: it can be read beside the paper, and a :class:`~postshift.core.session.Session`
+lets anyone answer it. FW-EG itself, with its settings, is in :mod:`postshift.core.fw_eg`; influence regression in
+:mod:`postshift.core.influence`.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Protocol
 
-from postshift._validation import IntArray
-from postshift.core.constrained import ConstrainedProbes, constrained_probes
-from postshift.core.elicitation import ElicitedWeights, ProbePlan
-from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
-from postshift.core.looking import Inquiry, LocalInquiry
-from postshift.core.loop import Loop
+import numpy as np
+
+from postshift._validation import FloatArray
+from postshift.core.constrained import ConstrainedProbes
+from postshift.core.elicit import Elicitation
+from postshift.core.look import Look, Newest
 from postshift.core.mixture import Mixture
-from postshift.core.plugin import inverse_prior
-from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import Kind
-from postshift.core.records import FitResult, Settings
-from postshift.core.rows import Rows
-from postshift.core.runfile import data_digest, read_run
-from postshift.core.sides import check_sides, check_training_labels, checked_halves, without_evidence
-from postshift.core.statistics import Engine
-from postshift.core.stepsize import harmonic
-from postshift.core.weighting import weighting_named
-from postshift.exceptions import ArchiveError, MetricError, SettingError
+from postshift.core.plugin import PlugIn
+from postshift.core.queries import Fit, ScoredRule
+from postshift.core.sums import Classifier, ClassifierSums
+from postshift.core.weighting import Weighting
+from postshift.exceptions import BudgetError
+
+Status = Literal["finished", "flat"]
 
 
-class FrankWolfe(Loop):
-    """A run of FW-EG: ask, tell, ask, tell.
+class VertexFinder(Protocol):
+    """A way from the gains of the probes to the coefficients of the next plug-in classifier."""
+
+    weighting: Weighting
+
+    def sums_of(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums of a classifier that :meth:`find` needs; they are linear in the classifier."""
+
+    def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
+        """Return the vertex's coefficients, from the sums of h^t and the gains of the probes around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Iteration:
+    """One line of the trace: the iterate's score and how its weights were determined.
+
+    The last line of a finished run has a score only: nothing was elicited there.
+    """
+
+    index: int
+    score: float
+    n_queries: int
+    step: float | None = None
+    rank: int | None = None
+    condition: float | None = None
+    smallest: float | None = None
+    largest: float | None = None
+    residual: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FitResult:
+    """What a finished run found.
+
+    ``status`` is "finished", or "flat" where no probe changed the metric any more. The result is the last iterate;
+    of a flat run, the best one (at the first look: the start). ``vertices`` are all plug-in classifiers that were found.
+    """
+
+    mixture: Mixture
+    vertices: tuple[PlugIn, ...]
+    iterate: int
+    trace: tuple[Iteration, ...]
+    status: Status
+    n_queries: int
+    max_queries: int
+    probes: ConstrainedProbes | None = None
+
+    @property
+    def score(self) -> float:
+        """The metric of the resulting mixture, on the validation rows that served the elicitation."""
+        return self.trace[self.iterate].score
+
+
+def frank_wolfe(
+    look: Look,
+    finder: VertexFinder,
+    start: Classifier,
+    *,
+    step: Callable[[int], float],
+    max_iter: int,
+    n_classes: int,
+    mixed: Callable[[Sequence[PlugIn], Sequence[float]], Mixture],
+) -> Fit[FitResult]:
+    """Run Algorithm 3.
 
     Parameters
     ----------
-    train : Engine
-        The engine that holds the training rows.
-    val : Rows
-        eta and phi of the validation rows; labels stay with the oracle.
-    kind : {"confusion", "soft", "hard"}
-        Which queries the oracle can serve.
-    metric : ConfusionMetric, optional
-        psi, needed for kind "confusion".
-    settings : Settings
-        What defines the run.
-    start : Mixture, optional
-        The first iterate; by default ``argmax eta_i / prior_i`` with the training prior.
-    halves : pair of row arrays, optional
-        Algorithm 3*: elicit on the first rows, take the gradient on the second.
-    held : Engine, optional
-        An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion", no halves).
+    look : Look
+        How the score of an iterate and the gains of its probes are learnt.
+    finder : VertexFinder
+        The way from gains to the next plug-in classifier.
+    start : Classifier
+        The first iterate h^0.
+    step : callable
+        The step rule.
+    max_iter : int
+        Number of iterations T.
+    n_classes : int
+        Number of classes m.
+    mixed : callable
+        Makes the mixture of an iterate from its vertices and their steps.
     """
-
-    def __init__(
-        self,
-        train: Engine,
-        val: Rows,
-        *,
-        kind: Kind,
-        metric: ConfusionMetric | None = None,
-        settings: Settings | None = None,
-        start: Mixture | None = None,
-        halves: tuple[IntArray, IntArray] | None = None,
-        held: Engine | None = None,
-    ) -> None:
-        settings = settings or Settings()
-        check_sides(train, val, start)
-        self._kind, self._metric, self._held = kind, metric, held
-        self._halves = None if halves is None else checked_halves(halves, val.n_samples)
-        self._labels = train.label_sums()
-        check_training_labels(self._labels)
-        self.probes = _constrained(train, settings)
-        super().__init__(
-            val,
-            settings=settings,
-            inquiry=self._make_inquiry(val, settings),
-            finder=ElicitedWeights(
-                train,
-                weighting=weighting_named(settings.weighting),
-                labels=self._labels,
-                anchor=None if self.probes is None else self.probes.anchor,
-                unknown=without_evidence(self._labels, val),
-                rcond=settings.rcond,
-                ridge=settings.ridge,
-            ),
-            start=start or Mixture.of([inverse_prior(self._labels.classes, n_bases=val.n_bases)], [1.0]),
-            step=harmonic,
+    newest, size = start, 1.0
+    sums, view = finder.sums_of(start), None
+    vertices: list[PlugIn] = []
+    trace: list[Iteration] = []
+    status: Status = "finished"
+    for t in range(max_iter + 1):  # line 3
+        last = t == max_iter
+        view = yield from look.at(Newest(iteration=t, classifier=newest, step=size, last=last), view)  # lines 4 to 8
+        steps = [line.step for line in trace if line.step is not None]
+        trace.append(Iteration(index=t, score=look.score(view), n_queries=len(look.asked)))
+        if look.asked:
+            yield ScoredRule(score=trace[-1].score, make=partial(mixed, tuple(vertices), steps))
+        if last:
+            break
+        gains = look.gains(view)
+        if not np.isfinite(gains).all() or np.abs(gains).max() <= look.rounding(view):
+            status = "flat"
+            break
+        found = finder.find(sums, gains)  # line 9: Algorithm 1 ...
+        newest = PlugIn(weighting=finder.weighting, alpha=found.alpha, n_classes=n_classes)  # ... and Algorithm 2
+        size = step(t)  # line 11
+        sums = sums.mixed(finder.sums_of(newest), size)  # lines 10 and 12
+        vertices.append(newest)
+        trace[-1] = replace(
+            trace[-1],
+            step=size,
+            rank=found.rank,
+            condition=found.condition,
+            smallest=found.smallest,
+            largest=found.largest,
+            residual=found.residual,
         )
+    # Choosing the best of all on a small validation sample costs more than it brings; but an iterate that no probe
+    # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
+    iterate = len(trace) - 1 if status == "finished" else int(np.argmax([line.score for line in trace]))
+    steps = [line.step for line in trace[:iterate] if line.step is not None]
+    return FitResult(
+        mixture=mixed(vertices[:iterate], steps),
+        vertices=tuple(vertices),
+        iterate=iterate,
+        trace=tuple(trace),
+        status=status,
+        n_queries=len(look.asked),
+        max_queries=max_queries(look, max_iter),
+    )
 
-    def result(self) -> FitResult:
-        """Return the mixture, the trace and, if any, what the constrained probes came to."""
-        return replace(super().result(), probes=self.probes)
 
-    def _make_inquiry(self, val: Rows, settings: Settings) -> Inquiry:
-        """Decide once how iterates are looked at."""
-        anchor = None if self.probes is None else self.probes.anchor
-        family, plan = weighting_named(settings.weighting).probes, _plan(settings)
-        if self._kind == "confusion":
-            if self._metric is None:
-                raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
-            how: Any = {"linearise": settings.linearise, "family": family, "plan": plan, "anchor": anchor}
-            if self._held is not None and self._halves is None:
-                return LocalInquiry(self._held, self._metric, val=val, influence=False, **how)
-            parts = self._parts(with_second=settings.linearise == "gradient")
-            return ConfusionInquiry(val, self._metric, parts=parts, **how)
-        if self._kind not in ("soft", "hard"):
-            raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {self._kind!r} instead")
-        if settings.linearise == "gradient":
-            raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
-        return ValueInquiry(
-            val,
-            kind=self._kind,
-            family=family,
-            plan=plan,
-            rows=self._parts(with_second=False)[0],
-            anchor=anchor,
-            seed=settings.random_state,
+def shares_of(steps: Sequence[float]) -> FloatArray:
+    """Return the shares of the start and of each vertex after these steps.
+
+    Examples
+    --------
+    >>> shares_of([1.0, 0.5])
+    array([0. , 0.5, 0.5])
+    """
+    shares = np.ones(1)
+    for step in steps:
+        shares = np.append((1 - step) * shares, step)
+    return shares
+
+
+def max_queries(look: Look, n_iter: int) -> int:
+    """Return the most queries that ``n_iter`` iterations can ask; known before the first."""
+    middle = (n_iter - 1) * look.n_queries(first=False, last=False)
+    return look.n_queries(first=True, last=False) + middle + look.n_queries(first=False, last=True)
+
+
+def affordable(look: Look, *, max_iter: int, budget: int | None) -> int:
+    """Return the number of iterations that a budget of queries pays for."""
+    if budget is None:
+        return max_iter
+    least = max_queries(look, 1)
+    if least > budget:
+        raise BudgetError(
+            f"a budget of {budget} queries does not pay for one iteration, which asks up to {least}: raise the budget, "
+            "or use fewer basis functions"
         )
-
-    def _parts(self, *, with_second: bool) -> list[IntArray | None]:
-        """Return the rows of each part of the validation sample that is asked about."""
-        if self._halves is None:
-            return [None]
-        return list(self._halves) if with_second else [self._halves[0]]
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        train: Engine,
-        val: Rows,
-        *,
-        kind: Kind,
-        metric: ConfusionMetric | None = None,
-        start: Mixture | None = None,
-        halves: tuple[IntArray, IntArray] | None = None,
-    ) -> FrankWolfe:
-        """Read a run written by :meth:`save` and go on with it, on the data it was begun with.
-
-        The parameters are the constructor's; the settings come from the file.
-        """
-        fields, data, state = read_run(path, kind=kind)
-        try:
-            settings = Settings(**fields)
-        except (TypeError, SettingError) as error:
-            raise ArchiveError(f"{path} holds a run of another method: {error}") from error
-        run = cls(train, val, kind=kind, metric=metric, settings=settings, start=start, halves=halves)
-        run.take_up(state, data, path)
-        return run
-
-    @cached_property
-    def _data_digest(self) -> str:
-        """A digest of what the run stands on; the start's sums stand for the training rows."""
-        sums = (self._labels.pair, self._start_sums.pair, self._start_sums.single)
-        return data_digest(self._kind, self._metric, self._val, self._mixture(0), self._halves, *sums)
+    return min(max_iter, 1 + (budget - least) // look.n_queries(first=False, last=False))
 
 
-def _plan(settings: Settings) -> ProbePlan:
-    """Return where the probes stand: around the base, or around the anchor and mixed into the base."""
-    if settings.min_hit is None:
-        return ProbePlan(radius=settings.radius)
-    return ProbePlan(radius=1.0, share=settings.radius)
+def harmonic(iteration: int) -> float:
+    """Return ``2 / (t + 2)`` for iteration t = 0, 1, ...
+
+    Algorithm 3 prints ``2 / (t + 1)``, which is 2 at t = 0: not a classifier. The first step here is 1,
+    so the start has no share in the result.
+
+    Examples
+    --------
+    >>> [harmonic(t) for t in range(3)]
+    [1.0, 0.6666666666666666, 0.5]
+    """
+    return 2 / (iteration + 2)
 
 
-def _constrained(train: Engine, settings: Settings) -> ConstrainedProbes | None:
-    """Return the constrained probes where they were asked for."""
-    if settings.min_hit is None or settings.max_leak is None:
-        return None
-    return constrained_probes(train, min_hit=settings.min_hit, max_leak=settings.max_leak)
+def cautious(iteration: int) -> float:
+    """Return ``2 / (t + 3)``: the start keeps a share, so that no class loses its recall at once.
+
+    Examples
+    --------
+    >>> [cautious(t) for t in range(2)]
+    [0.6666666666666666, 0.5]
+    """
+    return 2 / (iteration + 3)

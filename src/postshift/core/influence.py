@@ -22,32 +22,35 @@ The vertex is ``argmax_k a_k p_k + z' A_k``: a plug-in with full weights ``alpha
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 
-from postshift._validation import FloatArray, check_in_range, read_only
-from postshift.core.elicitation import Elicitation, ProbePlan
-from postshift.core.inquiry import ConfusionInquiry, ValueInquiry
-from postshift.core.looking import Inquiry, LocalInquiry
-from postshift.core.loop import Loop
+from postshift._validation import FloatArray, check_in_range
+from postshift.core.elicit import Elicitation
+from postshift.core.frank_wolfe import FitResult, affordable, cautious, frank_wolfe, shares_of
+from postshift.core.fw_eg import RunSettings
+from postshift.core.look import make_look
 from postshift.core.mixture import Mixture
-from postshift.core.moments import ClassifierSums, GramSums, gram_sums, influence_features, influence_sums
-from postshift.core.plugin import inverse_prior
-from postshift.core.probing import Fixed
+from postshift.core.plugin import PlugIn, inverse_prior
+from postshift.core.probes import Fixed, ProbePlan
 from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import Kind
-from postshift.core.records import RunSettings
+from postshift.core.queries import Fit, Kind
 from postshift.core.rows import Rows
-from postshift.core.runfile import data_digest, read_run
-from postshift.core.statistics import Classifier, Engine
-from postshift.core.stepsize import cautious
+from postshift.core.sums import (
+    Classifier,
+    ClassifierSums,
+    Engine,
+    GramSums,
+    gram_sums,
+    influence_features,
+    influence_sums,
+)
 from postshift.core.weighting import FULL
-from postshift.exceptions import ArchiveError, BasisError, MetricError, SettingError, ShapeError
+from postshift.exceptions import BasisError, ShapeError
 
 _SOFTENING = 1e-3  # what the start gives to every class
 
@@ -90,7 +93,7 @@ class SoftInversePrior:
         return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-class InfluenceFit:
+class InfluenceVertex:
     """Finds a vertex by regressing the probes' gains on the features; see the module's notation."""
 
     weighting = FULL
@@ -136,8 +139,16 @@ class InfluenceFit:
         )
 
 
-class InfluenceRegression(Loop):
-    """A run of influence regression: ask, tell, ask, tell.
+def influence_fit(
+    train: Engine | None,
+    val: Rows,
+    *,
+    kind: Kind,
+    metric: ConfusionMetric | None = None,
+    settings: InfluenceSettings | None = None,
+    held: Engine | None = None,
+) -> Fit[FitResult]:
+    """Return influence regression as a fit, a generator of queries.
 
     Parameters
     ----------
@@ -145,8 +156,8 @@ class InfluenceRegression(Loop):
         The engine that holds p and phi of the training rows; None puts all weight on the validation rows.
     val : Rows
         p (as eta) and phi of the validation rows; the rows of phi sum to 1.
-    kind : {"confusion", "soft", "hard"}
-        Which queries the oracle can serve.
+    kind : Kind
+        Which queries the oracle serves.
     metric : ConfusionMetric, optional
         psi, needed for kind "confusion".
     settings : InfluenceSettings
@@ -154,85 +165,44 @@ class InfluenceRegression(Loop):
     held : Engine, optional
         An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion").
     """
-
-    def __init__(
-        self,
-        train: Engine | None,
-        val: Rows,
-        *,
-        kind: Kind,
-        metric: ConfusionMetric | None = None,
-        settings: InfluenceSettings | None = None,
-        held: Engine | None = None,
-    ) -> None:
-        settings = settings or InfluenceSettings()
-        if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
-            raise BasisError("influence regression needs a basis whose rows sum to 1: divide each row by its sum")
-        if train is not None and (train.n_classes, train.n_bases) != (val.n_classes, val.n_bases):
-            raise ShapeError(
-                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the training "
-                f"rows {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
-            )
-        if kind not in ("confusion", "soft", "hard"):
-            raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {kind!r} instead")
-        self._kind, self._metric, self._held = kind, metric, held
-        finder = InfluenceFit(train, val, held=held, rcond=settings.rcond, ridge=settings.ridge)
-        self._prior = finder.prior
-        super().__init__(
-            val,
-            settings=settings,
-            inquiry=self._make_inquiry(val, settings),
-            finder=finder,
-            start=SoftInversePrior(finder.prior),
-            step=cautious,
-            fallback=Mixture.of([inverse_prior(finder.prior, n_bases=val.n_bases)], [1.0]),
+    settings = settings or InfluenceSettings()
+    if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
+        raise BasisError("influence regression needs a basis whose rows sum to 1: divide each row by its sum")
+    if train is not None and (train.n_classes, train.n_bases) != (val.n_classes, val.n_bases):
+        raise ShapeError(
+            f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the training "
+            f"rows {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
         )
-
-    def _make_inquiry(self, val: Rows, settings: InfluenceSettings) -> Inquiry:
-        """Return how iterates are looked at: the fixed probes with z in place of phi."""
-        plan = ProbePlan(radius=settings.radius)
-        if self._kind != "confusion":
-            rows = _on_features(val)
-            return ValueInquiry(
-                rows, kind=self._kind, family=Fixed(), plan=plan, rows=None, anchor=None, seed=settings.random_state
-            )
-        if self._metric is None:
-            raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
-        how: Any = {"linearise": "probes", "family": Fixed(), "plan": plan, "anchor": None}
-        if self._held is not None:
-            return LocalInquiry(self._held, self._metric, val=val, influence=True, **how)
-        return ConfusionInquiry(_on_features(val), self._metric, parts=[None], **how)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        train: Engine | None,
-        val: Rows,
-        *,
-        kind: Kind,
-        metric: ConfusionMetric | None = None,
-    ) -> InfluenceRegression:
-        """Read a run written by :meth:`save` and go on with it, on the data it was begun with."""
-        fields, data, state = read_run(path, kind=kind)
-        try:
-            settings = InfluenceSettings(**fields)
-        except (TypeError, SettingError) as error:
-            raise ArchiveError(f"{path} holds a run of another method: {error}") from error
-        run = cls(train, val, kind=kind, metric=metric, settings=settings)
-        run.take_up(state, data, path)
-        return run
-
-    @cached_property
-    def _data_digest(self) -> str:
-        """A digest of what the run stands on; the start's sums stand for the training rows."""
-        sums = (self._prior, self._start_sums.pair, self._start_sums.single)
-        return data_digest(self._kind, self._metric, self._val, self._mixture(0), None, *sums)
+    look = make_look(
+        val,
+        kind,
+        metric=metric,
+        held=held,
+        influence=True,
+        functions=lambda: influence_features(val.eta, val.phi),
+        family=Fixed(),  # the fixed probes with z in place of phi
+        plan=ProbePlan(radius=settings.radius),
+        seed=settings.random_state,
+    )
+    finder = InfluenceVertex(train, val, held=held, rcond=settings.rcond, ridge=settings.ridge)
+    fallback = Mixture.of([inverse_prior(finder.prior, n_bases=val.n_bases)], [1.0])
+    return frank_wolfe(
+        look,
+        finder,
+        SoftInversePrior(finder.prior),
+        step=cautious,
+        max_iter=affordable(look, max_iter=settings.max_iter, budget=settings.budget),
+        n_classes=val.n_classes,
+        mixed=partial(_mixed, fallback),
+    )
 
 
-def _on_features(val: Rows) -> Rows:
-    """Return the rows with the features z in place of phi."""
-    return Rows(eta=val.eta, phi=read_only(influence_features(val.eta, val.phi)), weights=val.weights)
+def _mixed(fallback: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
+    """Return an iterate as a mixture of its vertices; the start's share is dropped as soon as there is one."""
+    if not vertices:
+        return fallback
+    shares = shares_of(steps)[1:]
+    return Mixture.of(list(vertices), shares / shares.sum())
 
 
 def _diagonal_part(

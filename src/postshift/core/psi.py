@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from postshift._validation import LARGEST, FloatArray
 from postshift.exceptions import MetricError, ShapeError
 
 VALUE = "value"
+_PASSED_ON = (
+    "n_categories",
+    "n_classes",
+    "needs_every_class",
+    "positive_classes",
+    "scale",
+    "skips_absent",
+)  # what a metric may say of itself
 
 
 @runtime_checkable
@@ -40,6 +49,69 @@ class DifferentiableMetric(ConfusionMetric, Protocol):
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C of one matrix, up to a constant per row (the row sums do not move)."""
+
+
+@dataclass(frozen=True)
+class Negated:
+    """A metric of which less is better, turned around. Made by ``maximised``."""
+
+    inner: ConfusionMetric
+    greater_is_better: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """``neg_`` and the inner metric's name."""
+        return f"neg_{self.inner.name}"
+
+    @property
+    def weighting(self) -> str:
+        """What the inner metric depends on."""
+        return self.inner.weighting
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass on what a metric may say of itself, if the inner metric says it."""
+        if name in _PASSED_ON:
+            return getattr(self.inner, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the negative of each matrix's value."""
+        return -np.asarray(self.inner.value(confusion))
+
+
+class NegatedDifferentiable(Negated):
+    """The same of a metric that has a gradient."""
+
+    inner: DifferentiableMetric
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the negative of the gradient."""
+        return -np.asarray(self.inner.gradient(confusion))
+
+
+def maximised(metric: ConfusionMetric) -> ConfusionMetric:
+    """Return the metric, or its negative where less is better.
+
+    Parameters
+    ----------
+    metric : ConfusionMetric
+        The metric. One that does not say ``greater_is_better`` is taken to be better when greater.
+
+    Examples
+    --------
+    >>> from postshift.metrics import Accuracy, ExpectedCost
+    >>> cost = maximised(ExpectedCost([[0, 1], [5, 0]]))
+    >>> round(float(cost.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    -1.1
+    >>> maximised(Accuracy())
+    Accuracy()
+    """
+    return metric if getattr(metric, "greater_is_better", True) else negated(metric)
+
+
+def negated(metric: ConfusionMetric) -> Negated:
+    """Return the negative of a metric, with a gradient if the metric has one."""
+    return NegatedDifferentiable(metric) if isinstance(metric, DifferentiableMetric) else Negated(metric)
 
 
 def check_classes(metric: ConfusionMetric, *, n_classes: int) -> None:

@@ -1,36 +1,67 @@
-"""The port between the loop and whoever owns the metric: queries, oracles, and the conversation.
+"""Queries: what the loop asks, and who answers.
 
-The loop never calls a metric. It asks, and a *oracle* answers: a local function, a service, a person.
-An oracle says which of three kinds of query it can serve:
+The loop never calls a metric. It asks, and an *oracle* answers: a local function, a service, a person.
+An oracle says which of three kinds of query it serves:
 
 ===========  =============================  ========================================================
 kind         the oracle is shown            and answers
 ===========  =============================  ========================================================
 confusion    distributions (n, m) and       (1 + L, R, m): for every column k, the share of weight
              columns (n, 1 + L)             ``sum_n w columns_nk 1(category=i) h_nj / sum_n w``
-soft         distributions (n, m)           the value of this randomised classifier, a number
-hard         labels (n,)                    the value of these labels, a number
+soft         distributions (n, m)           the score of this randomised classifier, a number
+hard         labels (n,)                    the score of these labels, a number
 ===========  =============================  ========================================================
 
 The R categories of a row are its true classes (R = m) unless the metric says otherwise (``n_categories``): then
 they may be the (group, class) pairs of a group-wise metric. What is shown is read-only.
+
+A *fit* is a generator. It yields lists of queries and is sent the lists of their answers; what it returns is its
+result. Between queries it may yield a :class:`ScoredRule`: the best-so-far of whoever drives the fit.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from postshift._validation import LARGEST, FloatArray, IntArray, read_only
-from postshift.exceptions import AnswerError
+from postshift.exceptions import AnswerError, NotFinishedError, SettingError
 
-Kind = Literal["confusion", "soft", "hard"]
+KindName = Literal["confusion", "soft", "hard"]
 _SHARE_TOLERANCE = 1e-6
 _DECIMALS = 12  # tables that agree to this many decimals are the same query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of query: what an oracle is shown of class distributions."""
+
+    name: KindName
+    soft: bool  # whether distributions are shown, in place of labels
+    matrices: bool = False  # whether confusion matrices are answered, in place of one number
+
+    def shown(self, table: FloatArray) -> Any:
+        """Return what an oracle sees of class distributions (n, m)."""
+        return table if self.soft else np.argmax(table, axis=1)
+
+
+KINDS = {
+    "confusion": Kind(name="confusion", soft=True, matrices=True),
+    "soft": Kind(name="soft", soft=True),
+    "hard": Kind(name="hard", soft=False),
+}
+
+
+def kind_named(name: Any) -> Kind:
+    """Return the kind of query of this name: ``"confusion"``, ``"soft"`` or ``"hard"``."""
+    if name not in KINDS:
+        raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {name!r} instead")
+    return KINDS[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +71,7 @@ class Query:
     Attributes
     ----------
     key : str
-        Its name within the run, to be given back with the answer.
+        Its name within the session, to be given back with the answer.
     kind : {"confusion", "soft", "hard"}
         What is shown, and what is to be answered.
     text : str
@@ -51,15 +82,19 @@ class Query:
         The validation rows it is about; None for all.
     columns : array of shape (n, 1 + L), optional
         For kind "confusion": ones, then the basis functions.
+    shape : tuple of int
+        The shape of the answer; empty for one number.
     """
 
     key: str
-    kind: Kind
+    kind: KindName
     text: str
     n_rows: int
-    rows: IntArray | None
+    rows: IntArray | None = None
     columns: FloatArray | None = None
+    shape: tuple[int, ...] = ()
     _predict: Callable[[], Any] = field(repr=False)
+    _digest: list[bytes] = field(default_factory=list, repr=False)  # of what is shown, once it is known
 
     @property
     def predictions(self) -> Any:
@@ -76,84 +111,124 @@ class Query:
 
     def fingerprint(self) -> str:
         """Return a digest of what is shown: equal digests are the same query."""
-        shown = self.predictions
-        if self.kind != "hard":
-            shown = np.round(shown, _DECIMALS) + 0.0  # + 0.0 turns -0.0 into 0.0
         digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
         if self.rows is not None:
             digest.update(np.asarray(self.rows, dtype="<i8").tobytes())
-        digest.update(np.asarray(shown, dtype="<i8" if self.kind == "hard" else "<f8").tobytes())
+        digest.update(self._shown_digest())
         return digest.hexdigest()
+
+    def _shown_digest(self) -> bytes:
+        """Return a digest of the predictions; they are computed for it once, whatever the query is called."""
+        if not self._digest:
+            shown = self.predictions
+            if KINDS[self.kind].soft:
+                shown = np.asarray(np.round(shown, _DECIMALS) + 0.0, dtype="<f8")  # + 0.0 turns -0.0 into 0.0
+            else:
+                shown = np.asarray(shown, dtype="<i8")
+            self._digest.append(hashlib.blake2b(shown.tobytes(), digest_size=16).digest())
+        return self._digest[0]
+
+    def checked(self, answer: Any) -> Any:
+        """Return the answer as a float or as an array of its own, refused where it cannot be one."""
+        return self._checked_matrices(answer) if self.shape else self._checked_number(answer)
+
+    def _checked_number(self, answer: Any) -> float:
+        """Return the answer as a float, refused unless it is one finite number."""
+        value = _numbers(answer)
+        if value is None or value.ndim != 0 or not np.isfinite(value):
+            raise self._refusal(answer, "one finite number")
+        if abs(float(value)) > LARGEST:
+            raise self._refusal(answer, f"one number of at most {LARGEST:g}, larger ones overflow")
+        return float(value)
+
+    def _checked_matrices(self, answer: Any) -> FloatArray:
+        """Return a copy of the answer (1 + L, R, m), refused where it cannot be shares of weight.
+
+        The first matrix belongs to all rows and sums to 1; the others are parts of it, for phi is in [0, 1].
+        """
+        wanted = (
+            f"an array of shape {self.shape} of shares of weight, the first matrix summing to 1, the others parts of it"
+        )
+        table = _numbers(answer)
+        if table is None or table.shape != self.shape:
+            raise self._refusal(answer if table is None else f"shape {table.shape}", wanted)
+        if not np.isfinite(table).all() or (table < 0).any():
+            raise self._refusal("NaN, infinite or negative shares", wanted)
+        total = float(table[0].sum())
+        if abs(total - 1) > _SHARE_TOLERANCE:
+            raise self._refusal(f"a first matrix that sums to {total:g}", wanted)
+        if (table > table[0] + _SHARE_TOLERANCE).any():
+            raise self._refusal("entries above those of the first matrix", wanted)
+        return np.array(table)
+
+    def _refusal(self, answer: Any, expected: str) -> AnswerError:
+        """Return the error of an answer that cannot be used."""
+        return AnswerError(
+            f"the answer to query {self.key!r} ({self.text}) must be {expected}. Got {answer!r} instead; "
+            "the query is still open: answer it again"
+        )
 
 
 class Oracle(Protocol):
-    """Whoever answers."""
+    """Whatever answers queries."""
 
-    kind: Kind
-    takes_subsets: bool
+    kind: KindName
+    takes_subsets: bool  # whether it scores predictions of some of the validation rows, too
 
     def answer(self, query: Query) -> Any:
         """Return the answer to one query."""
 
 
-class Conversation(Protocol):
-    """A run that asks and is told."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredRule:
+    """A classifier that a fit has found on its way, and its score by answers so far."""
 
-    def ask(self) -> tuple[Query, ...]:
-        """Return the open queries; none when the run is finished."""
+    score: float
+    make: Callable[[], Any] = field(repr=False)
 
-    def tell(self, key: str, answer: Any) -> None:
-        """Give the answer to an open query."""
-
-
-def converse(run: Conversation, oracle: Oracle, *, on_answer: Callable[[Query, Any], None] | None = None) -> None:
-    """Let an oracle answer until the run has no query left.
-
-    Parameters
-    ----------
-    run : Conversation
-        The run; it keeps every answer, so a conversation broken off by an error can be taken up again.
-    oracle : Oracle
-        Whoever answers.
-    on_answer : callable, optional
-        Called with each query and its answer: for progress bars, logs, saving.
-    """
-    while queries := run.ask():
-        for query in queries:
-            answer = oracle.answer(query)
-            run.tell(query.key, answer)
-            if on_answer is not None:
-                on_answer(query, answer)
+    @property
+    def rule(self) -> Any:
+        """The classifier, made when asked for."""
+        return self.make()
 
 
-def check_number(query: Query, answer: Any) -> float:
-    """Return the answer as a float, refused unless it is one finite number."""
-    value = _numbers(answer)
-    if value is None or value.ndim != 0 or not np.isfinite(value):
-        raise AnswerError(_refusal(query, answer, "one finite number"))
-    if abs(float(value)) > LARGEST:
-        raise AnswerError(_refusal(query, answer, f"one number of at most {LARGEST:g}, larger ones overflow"))
-    return float(value)
+T = TypeVar("T")
+Fit = Generator["list[Query] | ScoredRule", Any, T]
 
 
-def check_confusions(query: Query, answer: Any, *, shape: tuple[int, int, int]) -> FloatArray:
-    """Return a copy of the answer (1 + L, R, m), refused where it cannot be shares of weight.
+def without_queries(fit: Fit[T]) -> T:
+    """Return the result of a fit that asks nothing: its labels and its metric are here."""
+    try:
+        asked = next(fit)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    count = len(asked) if isinstance(asked, list) else 0
+    raise NotFinishedError(f"this fit asks {count} queries: run it in a Session with an oracle")
 
-    The first matrix belongs to all rows and sums to 1; the others are parts of it, for phi is in [0, 1].
-    """
-    expected = f"an array of shape {shape} of shares of weight, the first matrix summing to 1, the others parts of it"
-    table = _numbers(answer)
-    if table is None or table.shape != shape:
-        shown = answer if table is None else f"shape {table.shape}"
-        raise AnswerError(_refusal(query, shown, expected))
-    if not np.isfinite(table).all() or (table < 0).any():
-        raise AnswerError(_refusal(query, "NaN, infinite or negative shares", expected))
-    total = float(table[0].sum())
-    if abs(total - 1) > _SHARE_TOLERANCE:
-        raise AnswerError(_refusal(query, f"a first matrix that sums to {total:g}", expected))
-    if (table > table[0] + _SHARE_TOLERANCE).any():
-        raise AnswerError(_refusal(query, "entries above those of the first matrix", expected))
-    return np.array(table)
+
+def asking(
+    fit: Fit[T], *, about: Callable[[Query], Query] | None = None, as_rule: Callable[[Any], Any] | None = None
+) -> Fit[T]:
+    """Pass on the queries of a fit, each as ``about`` puts it; candidates pass as ``as_rule`` makes them, or not."""
+    answers: Any = None
+    try:
+        while True:
+            asked = fit.send(answers)
+            if isinstance(asked, list):
+                answers = yield asked if about is None else [about(query) for query in asked]
+            else:
+                answers = None
+                if as_rule is not None:
+                    yield ScoredRule(score=asked.score, make=partial(_made, as_rule, asked))
+    except StopIteration as done:
+        found: T = done.value
+        return found
+
+
+def _made(as_rule: Callable[[Any], Any], found: ScoredRule) -> Any:
+    """Return a candidate's classifier as another kind of rule."""
+    return as_rule(found.rule)
 
 
 def _numbers(answer: Any) -> FloatArray | None:
@@ -163,11 +238,3 @@ def _numbers(answer: Any) -> FloatArray | None:
     except ValueError:
         return None
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
-
-
-def _refusal(query: Query, answer: Any, expected: str) -> str:
-    """Say which query was answered how."""
-    return (
-        f"the answer to query {query.key!r} ({query.text}) must be {expected}. Got {answer!r} instead; "
-        "the query is still open: answer it again"
-    )

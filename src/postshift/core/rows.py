@@ -1,26 +1,29 @@
-"""One sample: class probabilities, basis functions, labels and weights, validated once.
+"""Rows of one sample: class probabilities, named bases, labels and weights, validated here and nowhere else.
 
 Notation: n rows, m classes, L basis functions.
 
-=========  ==========  =================================================
+=========  ==========  =====================================================
 symbol     shape       meaning
-=========  ==========  =================================================
+=========  ==========  =====================================================
 eta        (n, m)      class probabilities of the model, rows sum to 1
 phi        (n, L)      basis functions in [0, 1], no row all zero
 labels     (n,)        classes ``0..m-1``, or None where they are private
 weights    (n,)        how often a row counts, or None for once each
-=========  ==========  =================================================
+=========  ==========  =====================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from postshift._validation import (
+    MIN_ROWS,
+    NEGLIGIBLE,
     FloatArray,
     IntArray,
     check_eta,
@@ -28,54 +31,122 @@ from postshift._validation import (
     check_phi,
     check_weights,
     read_only,
+    relative_weights,
 )
+from postshift.exceptions import BasisError, WeightError
+
+CONSTANT = "constant"
+PHI = "phi"  # the name of a basis that was given without one
+Posterior = Callable[[FloatArray], FloatArray]  # from probabilities (n, m) to probabilities (n, m)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRows(Protocol):
+    """More rows than one machine holds, on the workers of a cluster: only sums of them are ever seen."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def engine(self, basis: str) -> Any:
+        """Return the engine over one basis."""
+
+    def through(self, posterior: Posterior) -> RemoteRows:
+        """Return the rows as seen through a posterior, in place of eta."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows of one sample. Build it with :meth:`of`, which validates; the constructor trusts.
+    """Rows of one sample. Build them with :meth:`of`, which validates; the constructor trusts.
+
+    Attributes
+    ----------
+    eta : array of shape (n, m)
+        Class probabilities.
+    bases : mapping of str to array of shape (n, L)
+        Basis functions by the name of their basis. The last basis is the one in use: ``phi``.
+    labels : array of shape (n,), optional
+        Classes as positions ``0..m-1``.
+    weights : array of shape (n,), optional
+        Sample weights.
+    whole : RemoteRows, optional
+        All rows, where these are a draw of them. Sums are taken over all rows, everything else reads the draw.
 
     Examples
     --------
-    >>> sample = Rows.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
-    >>> sample.n_samples, sample.n_classes, sample.n_bases
+    >>> rows = Rows.of([[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+    >>> rows.n_rows, rows.n_classes, rows.n_bases
     (2, 2, 1)
     """
 
     eta: FloatArray
-    phi: FloatArray
+    bases: Mapping[str, FloatArray]
     labels: IntArray | None = None
     weights: FloatArray | None = None
+    whole: RemoteRows | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, eta: Any, *, phi: Any = None, labels: Any = None, weights: Any = None) -> Rows:
-        """Validate and hold one sample; ``phi=None`` is the constant basis.
+    def of(
+        cls,
+        eta: Any,
+        *,
+        phi: Any = None,
+        bases: Mapping[str, Any] | None = None,
+        labels: Any = None,
+        weights: Any = None,
+        name: str = "eta",
+    ) -> Rows:
+        """Validate and hold rows.
 
         Parameters
         ----------
         eta : array of shape (n, m)
             Class probabilities; every row must sum to 1 (nothing is normalised silently).
         phi : array of shape (n, L), optional
-            Basis functions in [0, 1]; every row needs one above 0.
+            The functions of one basis in [0, 1], used as they are; every row needs one above 0. By default the constant
+            basis.
+        bases : mapping of str to array of shape (n, L), optional
+            Several bases, in place of ``phi``. Each row is divided by its sum, and the constant basis is added.
         labels : array of shape (n,), optional
             Classes as positions ``0..m-1``.
         weights : array of shape (n,), optional
             Sample weights >= 0; a weight of 2 equals giving the row twice.
+        name : str
+            What errors call ``eta``.
         """
-        table = check_eta(eta)
+        table = check_eta(eta, name=name)
         n_rows, n_classes = table.shape
+        named = _named(bases or {}, n_rows=n_rows) if phi is None else {PHI: check_phi(phi, n_rows=n_rows)}
         found = check_weights(weights, n_rows=n_rows)
         return cls(
             eta=read_only(table),
-            phi=read_only(check_phi(phi, n_rows=n_rows)),
+            bases={basis: read_only(functions) for basis, functions in named.items()},
             labels=None if labels is None else read_only(check_labels(labels, n_rows=n_rows, n_classes=n_classes)),
             weights=None if found is None else read_only(found),
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engines, and rows on a cluster, behind where the rows go to another process."""
+        return {name: value for name, value in vars(self).items() if name not in ("engines", "whole")}
+
+    @cached_property
+    def engines(self) -> dict[str, Any]:
+        """Engines over these rows, by basis: kept with the rows, so that all rules share what an engine prepares."""
+        return {}
+
     @property
-    def n_samples(self) -> int:
+    def phi(self) -> FloatArray:
+        """The functions of the basis in use."""
+        return self.bases[list(self.bases)[-1]]
+
+    @property
+    def n_rows(self) -> int:
         """Number of rows."""
         return int(self.eta.shape[0])
+
+    @property
+    def n_total(self) -> int:
+        """Number of rows, those on a cluster included."""
+        return self.n_rows if self.whole is None else self.whole.n_rows
 
     @property
     def n_classes(self) -> int:
@@ -84,24 +155,82 @@ class Rows:
 
     @property
     def n_bases(self) -> int:
-        """Number of basis functions L."""
+        """Number of functions L of the basis in use."""
         return int(self.phi.shape[1])
 
     @property
     def row_weights(self) -> FloatArray:
         """The weight of every row, ones where none were given."""
-        return np.ones(self.n_samples) if self.weights is None else self.weights
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    def functions(self, basis: str) -> FloatArray:
+        """Return the functions of one basis."""
+        if basis not in self.bases:
+            raise BasisError(f"these rows have no basis {basis!r}; their bases are {sorted(self.bases)}")
+        return self.bases[basis]
+
+    def over(self, basis: str) -> Rows:
+        """Return the rows in memory with one basis alone, which is then the one in use."""
+        return replace(self, bases={basis: self.functions(basis)}, whole=None)
 
     def take(self, rows: IntArray | slice) -> Rows:
-        """Return the sample of these rows only."""
+        """Return these rows only."""
         return Rows(
             eta=self.eta[rows],
-            phi=self.phi[rows],
+            bases={name: functions[rows] for name, functions in self.bases.items()},
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
         )
 
     def blocks(self, size: int) -> Iterator[Rows]:
-        """Yield the sample in blocks of at most ``size`` rows."""
-        for first in range(0, self.n_samples, size):
+        """Yield the rows in blocks of at most ``size``."""
+        for first in range(0, self.n_rows, size):
             yield self.take(slice(first, first + size))
+
+    def through(self, posterior: Posterior) -> Rows:
+        """Return the rows as seen through a posterior, in place of eta."""
+        whole = None if self.whole is None else self.whole.through(posterior)
+        return replace(self, eta=posterior(self.eta), whole=whole)
+
+    def in_memory(self) -> Rows:
+        """Return the rows without those on a cluster."""
+        return self if self.whole is None else replace(self, whole=None)
+
+    def relative(self) -> Rows:
+        """Return the rows with weights of mean 1, without weights where all are equal."""
+        return self if self.weights is None else replace(self, weights=relative_weights(self.weights))
+
+    def places_with_weight(self, *, name: str) -> IntArray | None:
+        """Return which rows have a weight above 0, None for all; fewer than two are refused."""
+        weights = relative_weights(self.weights)
+        if weights is None or weights.all():
+            return None
+        places = np.flatnonzero(weights)
+        if len(places) < MIN_ROWS:
+            raise WeightError(
+                f"only {len(places)} of the {self.n_rows} {name} rows has a weight that counts; the others are 0, or "
+                f"below {NEGLIGIBLE:g} of the mean: give weights to at least {MIN_ROWS} rows"
+            )
+        return places
+
+
+def _named(bases: Mapping[str, Any], *, n_rows: int) -> dict[str, FloatArray]:
+    """Return named bases whose rows sum to 1, after the constant basis."""
+    named = {CONSTANT: np.ones((n_rows, 1))}
+    for basis, phi in bases.items():
+        if basis == CONSTANT:
+            raise BasisError(f"a basis must not be called {CONSTANT!r}: the constant basis is always added")
+        named[basis] = unit_rows(check_phi(phi, n_rows=n_rows, name=f"basis {basis!r}"), name=basis)
+    return named
+
+
+def unit_rows(phi: FloatArray, *, name: str) -> FloatArray:
+    """Return basis functions whose rows sum to 1; rows that are covered in part are refused."""
+    sums = phi.sum(axis=1, keepdims=True)
+    short = int((sums < 1 - 1e-6).sum())
+    if short:
+        raise BasisError(
+            f"basis {name!r} has {short} rows whose functions sum to less than 1: append the complement with "
+            "postshift.basis.CoverBasis, fitted on the training rows"
+        )
+    return np.asarray(phi / sums)

@@ -19,8 +19,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.core.moments import ClassifierSums, LabelSums
-from postshift.core.probing import Departing, Fixed, Joined, ProbeFamily, Reassigning
+from postshift.core.probes import Departing, Fixed, Joined, ProbeFamily, Reassigning
+from postshift.core.sums import ClassifierSums, LabelSums
 from postshift.exceptions import SettingError
 
 

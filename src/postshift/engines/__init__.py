@@ -1,7 +1,8 @@
-"""Engines: where the training rows are kept and summed, behind the protocol ``core.statistics.Engine``."""
+"""Engines: where the training rows are kept and summed, behind the protocol ``core.sums.Engine``."""
 
 from __future__ import annotations
 
+from postshift.core.sums import use_for_rows
 from postshift.engines.blocks import ArraySource, ArrowSource, BlockEngine, ParquetSource
 from postshift.engines.dask import ArrayParts, DaskEngine, FrameParts, ModelParts, ParquetParts
 from postshift.engines.memory import MemoryEngine
@@ -18,3 +19,5 @@ __all__ = [
     "ParquetParts",
     "ParquetSource",
 ]
+
+use_for_rows(MemoryEngine)

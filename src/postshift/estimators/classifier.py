@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from postshift._validation import FloatArray, IntArray, check_weights
 from postshift.basis import named_bases
+from postshift.core.rows import Rows
 from postshift.estimators.bases import FeatureRows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
@@ -43,7 +44,6 @@ from postshift.estimators.shifts import Shifts, effective_weights, recorded, see
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 from postshift.metrics import PredictionFunction
-from postshift.rules.table import Table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +98,10 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     refit : bool, default=True
         With a hold-out: whether the model is fitted again to all rows.
     budget : int, optional
-        For a metric that is asked for values only: the most queries.
+        For a metric that only returns scores: the most queries.
+    session : path, optional
+        For a metric that only returns scores: a journal, a file that keeps every answer. Where the metric raises, or
+        the process is killed, ``fit`` with the same data resumes it and asks nothing twice.
     n_jobs : int, optional
         Processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
@@ -160,6 +163,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         cv: Any = None,
         refit: bool = True,
         budget: int | None = None,
+        session: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -171,6 +175,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         self.cv = cv
         self.refit = refit
         self.budget = budget
+        self.session = session
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -345,15 +350,15 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         """Return rows with the fitted model's probabilities."""
         return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
 
-    def _tables(self, given: FeatureRows, gathered: _Gathered) -> tuple[Table | None, Table]:
+    def _tables(self, given: FeatureRows, gathered: _Gathered) -> tuple[Rows | None, Rows]:
         """Fit the bases and return both sides as tables."""
         self.bases_, phi = fitted_bases(self.basis, given=given, labelled=gathered.labelled, val=gathered.val)
         val, train = gathered.val, gathered.train
-        val_table = Table.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
+        val_table = Rows.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
         if train is None:
             return None, val_table
         phi = self._phi(train.X, self.bases_)
-        return Table.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
+        return Rows.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
 
     def _marks(self, given: FeatureRows, gathered: _Gathered) -> dict[str, Mark | None]:
         """Return the marks of the validation rows and of the training rows, by the model as it is in the end."""
@@ -426,13 +431,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, X=X)
 
-    def _table(self, X: Any, *, labels: Any = None, weights: Any = None) -> Table:
+    def _table(self, X: Any, *, labels: Any = None, weights: Any = None) -> Rows:
         """Return rows with what the rule reads."""
         check_is_fitted(self, "rule_")
         eta = eta_of(self.estimator_, X, self.classes_)  # the model's own complaints about X come first
         validate_data(self, X, reset=False, skip_check_array=True)
         needed = {name: self.bases_[name] for name in {rule.basis for rule in self.rule_.rules} if name in self.bases_}
-        return Table.of(eta, bases=self._phi(X, needed), labels=labels, weights=weights)
+        return Rows.of(eta, bases=self._phi(X, needed), labels=labels, weights=weights)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse input is what the model takes."""

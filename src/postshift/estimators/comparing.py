@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
+from postshift.core.rows import Rows
 from postshift.estimators.task import Goal, function_of, labelled_problem
 from postshift.metrics import LabelFunction
-from postshift.rules.table import Table
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def compare_labels(
     *,
     labels: IntArray,
     base: IntArray,
-    val: Table,
+    val: Rows,
     classes: Any,
     groups: Any,
     metadata: Mapping[str, Any],

@@ -16,7 +16,8 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.statistics import Engine
+from postshift.core.rows import Rows
+from postshift.core.sums import Engine
 from postshift.engines.blocks import RowBlock
 from postshift.engines.dask import DaskEngine
 from postshift.engines.dask.dask_cluster import Cluster
@@ -25,11 +26,10 @@ from postshift.engines.dask.pass_task import Failed, attempted
 from postshift.estimators.model import eta_of, positions
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.rules.posterior import Posterior
-from postshift.rules.table import Table
 
 DRAWN_ROWS = 200_000  # of the training rows: for bases, and for the choice among the rules
 SMALL_ROWS = 1_000_000  # the most rows of a validation sample, which is computed to memory
-Make = Callable[[Mapping[str, Any]], Table]
+Make = Callable[[Mapping[str, Any]], Rows]
 
 
 def is_dask(value: Any) -> bool:
@@ -64,10 +64,10 @@ class ModelTable:
     classes: Any
     bases: Mapping[str, Any]
 
-    def __call__(self, parts: Mapping[str, Any]) -> Table:
+    def __call__(self, parts: Mapping[str, Any]) -> Rows:
         """Return the table of some rows."""
         X = parts["X"]
-        return Table.of(
+        return Rows.of(
             eta_of(self.model, X, self.classes),
             bases={name: np.asarray(basis.transform(X)) for name, basis in self.bases.items()},
             labels=positions(np.asarray(parts["y"]), self.classes, name="y"),
@@ -82,13 +82,13 @@ class ShiftedTable:
     classes: Any
     bases: tuple[str, ...]
 
-    def __call__(self, parts: Mapping[str, Any]) -> Table:
+    def __call__(self, parts: Mapping[str, Any]) -> Rows:
         """Return the table of some rows."""
         eta, labels, weights = (parts.get(name) for name in ("eta_train", "y_train", "sample_weight_train"))
         table = np.asarray(eta)
         if table.shape[1:] != (len(self.classes),):
             raise ShapeError(f"eta_train must have {len(self.classes)} columns. Got shape {table.shape} instead")
-        return Table.of(
+        return Rows.of(
             table,
             bases={name: np.asarray(parts[basis_part(name)]) for name in self.bases},
             labels=None if labels is None else positions(np.asarray(labels), self.classes, name="y_train"),
@@ -144,11 +144,11 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         columns = zip(*found, strict=True)
         return {name: _concatenated(list(parts)) for name, parts in zip(self._names, columns, strict=True)}
 
-    def behind(self, table: Table, make: Make) -> Table:
+    def behind(self, table: Rows, make: Make) -> Rows:
         """Return the table of the draw with all rows behind it, where they are more."""
         return table if table.n_rows >= self.n_rows else replace(table, whole=self._tables(make, table))
 
-    def _tables(self, make: Make, like: Table) -> DaskTables:
+    def _tables(self, make: Make, like: Rows) -> DaskTables:
         """Make the tables of all partitions on the workers, and keep them there."""
         from dask import delayed
 
@@ -161,7 +161,11 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         futures = self._cluster.compute(tasks)
         counts = self._cluster.made(self._cluster.each(_count, futures, name="count"), places)
         return DaskTables(
-            cluster=self._cluster, places=tuple(places), tables=tuple(futures), n_rows=sum(counts), like=like.at_hand()
+            cluster=self._cluster,
+            places=tuple(places),
+            tables=tuple(futures),
+            n_rows=sum(counts),
+            like=like.in_memory(),
         )
 
     def _row_counts(self, first: Any) -> IntArray:
@@ -177,13 +181,13 @@ class DaskRows(AbstractContextManager["DaskRows"]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DaskTables:
-    """All rows, as tables that the workers keep; see :class:`postshift.rules.elsewhere.Elsewhere`."""
+    """All rows, as tables that the workers keep; see :class:`postshift.core.rows.RemoteRows`."""
 
     cluster: Cluster
     places: tuple[str, ...]
     tables: tuple[Any, ...]  # futures
     n_rows: int
-    like: Table  # the draw, for shapes
+    like: Rows  # the draw, for shapes
     posteriors: tuple[Posterior, ...] = ()
 
     def engine(self, basis: str) -> Engine:
@@ -222,7 +226,7 @@ class _BasisRows:
     posteriors: tuple[Posterior, ...]
     n_classes: int
 
-    def __call__(self, place: str, table: Table | Failed | None) -> RowBlock:
+    def __call__(self, place: str, table: Rows | Failed | None) -> RowBlock:
         """Return the rows of a partition."""
         if isinstance(table, Failed):
             raise table.error
@@ -231,7 +235,7 @@ class _BasisRows:
         eta: FloatArray = table.eta
         for posterior in self.posteriors:
             eta = posterior(eta)
-        parts = {"phi": table.phi(self.basis), "labels": table.labels, "weights": table.weights}
+        parts = {"phi": table.functions(self.basis), "labels": table.labels, "weights": table.weights}
         given = {name: part for name, part in parts.items() if part is not None}
         return block_of(place, eta=eta, **given)
 
@@ -247,12 +251,12 @@ def drawn_places(n_rows: int, count: int, seed: Sequence[int]) -> IntArray:
     return np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
 
 
-def _made(names: Sequence[str], make: Make, *given: Any) -> Table | None:
+def _made(names: Sequence[str], make: Make, *given: Any) -> Rows | None:
     """Return the table of a partition; None where it has no rows."""
     return make(dict(zip(names, given, strict=True))) if _same_length(names, given) else None
 
 
-def _count(table: Table | Failed | None) -> int | Failed:
+def _count(table: Rows | Failed | None) -> int | Failed:
     """Return the rows of a table."""
     if isinstance(table, Failed):
         return table

@@ -40,7 +40,7 @@ class History(tuple[HistoryRecord, ...]):
             HistoryRecord(
                 rule=each.name,
                 iteration=look.index,
-                metric=look.value,
+                metric=look.score,
                 step=look.step,
                 queries=look.n_queries,
             )

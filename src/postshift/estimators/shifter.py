@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from postshift._validation import as_table
+from postshift.core.rows import Rows
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
 from postshift.estimators.marks import mark_of
@@ -19,7 +20,6 @@ from postshift.estimators.progress import CallbackSupportMixin, Progress, with_c
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
-from postshift.rules.table import Table
 
 PHI = "phi"  # the name of a basis that was given without one
 
@@ -46,7 +46,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     classes : array-like of shape (m,), optional
         The labels of the columns of eta; by default 0 to m - 1.
     budget : int, optional
-        For a metric that is asked for values only: the most queries.
+        For a metric that only returns scores: the most queries.
+    session : path, optional
+        For a metric that only returns scores: a journal, a file that keeps every answer. Where the metric raises, or
+        the process is killed, ``fit`` with the same data resumes it and asks nothing twice.
     n_jobs : int, optional
         Processes that score the rules.
     random_state : int, RandomState or None, default=0
@@ -102,6 +105,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         method: str = "auto",
         classes: Any = None,
         budget: int | None = None,
+        session: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -110,6 +114,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         self.method = method
         self.classes = classes
         self.budget = budget
+        self.session = session
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -213,7 +218,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
         return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=table, **how)
 
-    def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Table:
+    def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Rows:
         """Return a table of user input, the errors naming the argument."""
         codes = None
         if labels is not None:
@@ -223,9 +228,9 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         n_columns = as_table(eta, name=f"eta_{name}").shape[1]
         if n_columns != len(self.classes_):
             raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {n_columns} instead")
-        return Table.of(eta, bases=_named_phi(phi), labels=codes, weights=weights, name=f"eta_{name}")
+        return Rows.of(eta, bases=_named_phi(phi), labels=codes, weights=weights, name=f"eta_{name}")
 
-    def _drawn_table(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Table:
+    def _drawn_table(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
         """Return the table of a draw of Dask collections, with all rows behind it until the stack is closed."""
         bases = _named_phi(phi)
         parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
@@ -239,7 +244,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, eta=eta, phi=phi)
 
-    def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Table:
+    def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Rows:
         """Return a table of rows to predict, with the bases of the fit."""
         check_is_fitted(self, "rule_")
         table = self._table(eta, phi, labels=labels, weights=weights, name="new rows")

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import copy
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
+from postshift.core.queries import ScoredRule
+from postshift.core.rows import Rows
+from postshift.core.session import Session
 from postshift.estimators.marks import Mark
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
 from postshift.estimators.task import Goal, check_method, make_task
-from postshift.exceptions import LabelError, PostshiftWarning, SmallValidationWarning
-from postshift.rules.choice import AveragedRule
+from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
+from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.record import Record
 from postshift.rules.scoring import HeldOut
-from postshift.rules.table import Table
 
 FEW_ROWS = 300
 NAMED = 10  # classes with few rows; the others are counted
@@ -39,6 +43,7 @@ class Shifts:
     pos_label: Any = None  # what was saved before there was one has none
     method: str
     budget: int | None
+    session: Any = None
     n_jobs: int | None
     random_state: Any
     classes_: Any
@@ -70,9 +75,40 @@ class Shifts:
         """The rule of the largest weight."""
         return self.rule_.rules[int(np.argmax(self.rule_.weights))]
 
+    def best_so_far(self) -> Self:
+        """Return a copy that labels rows by the best rule that an oracle's answers have shown so far.
+
+        It can be called while a fit asks an oracle, and after a fit that an error ended. The rule's score, ``score_``,
+        comes from answers about the same rows that the rule was fitted to: it flatters.
+        """
+        session = vars(self).get("_session")
+        found = vars(self).get("_best") if session is None else session.best_so_far()
+        if found is None:
+            raise NotFinishedError("no rule is scored yet: best_so_far() needs a fit that asks an oracle")
+        other = copy(self)
+        for name in ("_session", "_best"):
+            vars(other).pop(name, None)
+        other.rule_, other.score_ = found.rule, found.score
+        return other
+
+    @contextmanager
+    def _watched(self, session: Session[Chosen]) -> Iterator[None]:
+        """Let ``best_so_far`` see the session of a fit; after an error it keeps the best rule."""
+        self._session = session
+        try:
+            yield
+        except BaseException:
+            with suppress(NotFinishedError):
+                best = session.best_so_far()
+                self._best = ScoredRule(score=best.score, make=partial(_same, best.rule))
+            raise
+        finally:
+            del self._session
+
     def _begin(self) -> None:
         """Forget an earlier fit: one that fails must not leave its rule behind."""
-        self.__dict__.pop("rule_", None)
+        for name in ("rule_", "_best"):
+            vars(self).pop(name, None)
         check_method(self.method)
         if self.budget is not None:
             check_count(self.budget, name="budget", low=1)
@@ -81,8 +117,8 @@ class Shifts:
         self,
         goal: Goal,
         *,
-        train: Table | None,
-        val: Table,
+        train: Rows | None,
+        val: Rows,
         metadata: Mapping[str, Any],
         fold_groups: Any,
         progress: Progress,
@@ -94,7 +130,15 @@ class Shifts:
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         how: dict[str, Any] = {"budget": self.budget, "seed": seed_of(self.random_state)}
         with progress.stage("choosing a rule", task.n_steps(self.method, **how)) as step:
-            chosen, n_queries = task.solve(self.method, **how, n_jobs=self.n_jobs, fold_groups=fold_groups, step=step)
+            chosen, n_queries = task.solve(
+                self.method,
+                **how,
+                n_jobs=self.n_jobs,
+                fold_groups=fold_groups,
+                journal=self.session,
+                watched=self._watched,
+                step=step,
+            )
         self.rule_, self.held_out_ = chosen.rule, chosen.held_out
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
@@ -111,7 +155,12 @@ class Shifts:
         )
 
 
-def _check_validation(val: Table, classes: Any) -> None:
+def _same(rule: AveragedRule) -> AveragedRule:
+    """Return the rule."""
+    return rule
+
+
+def _check_validation(val: Rows, classes: Any) -> None:
     """Refuse labels of one class only, and warn of probabilities that leave nothing to shift."""
     rows = val.places_with_weight(name="validation")
     labels = val.labels if val.labels is None or rows is None else val.labels[rows]
@@ -130,7 +179,7 @@ def _check_validation(val: Table, classes: Any) -> None:
         )
 
 
-def effective_weights(rule: AveragedRule, table: Table) -> FloatArray:
+def effective_weights(rule: AveragedRule, table: Rows) -> FloatArray:
     """Return W (n, m) with mean 1 in each row such that ``argmax W max(eta, 1e-6)`` is the rule's label."""
     raised, labels = rule.graded(table), rule.labels(table)
     voted = np.flatnonzero(np.argmax(raised, axis=1) != labels)  # by members who raise the class less, but are more

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray, unknown
 from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import Oracle, converse
+from postshift.core.queries import Oracle, without_queries
+from postshift.core.rows import CONSTANT, Rows
+from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
 from postshift.metrics import (
@@ -24,11 +28,9 @@ from postshift.metrics import (
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.menu import menu, rule_named, rule_names
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
-from postshift.rules.table import CONSTANT, Table
 
 Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
@@ -38,7 +40,7 @@ _AUTOMATIC = {"auto": "average", "best": "best"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """A problem and whoever answers its queries: nobody, where labels and psi are at hand."""
+    """A problem and the oracle that answers its queries; none where labels and psi are here."""
 
     problem: Problem
     oracle: Oracle | None = None
@@ -52,18 +54,22 @@ class Task:
         seed: int,
         n_jobs: int | None,
         fold_groups: Any = None,
+        journal: Any = None,
+        watched: Callable[[Session[Chosen]], AbstractContextManager[None]],
         step: Callable[[str], None],
     ) -> tuple[Chosen, int]:
-        """Return what was chosen and the number of queries that were answered."""
+        """Return what was chosen and the number of queries that were answered; ``watched`` gets the session."""
         choice = replace(self._choice(method, budget=budget, seed=seed), n_jobs=n_jobs)
         if fold_groups is not None and self.rows is not None:
             fold_groups = np.asarray(fold_groups)[self.rows]
         if self.oracle is None:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
             return self._among_all(without_queries(fit)), 0
-        interview = Interview(lambda: choice.fit(self.problem, fold_groups=fold_groups), budget=budget)
-        converse(interview, self.oracle, on_answer=lambda query, _: step(query.text))
-        return self._among_all(interview.result()), interview.n_queries
+        run = partial(choice.fit, self.problem, fold_groups=fold_groups)
+        about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
+        with Session(run, budget=budget, journal=journal, about=about) as session, watched(session):
+            chosen = session.run(self.oracle, on_answer=lambda query, _: step(query.text))
+        return self._among_all(chosen), session.n_queries
 
     def _among_all(self, chosen: Chosen) -> Chosen:
         """Return the choice with the numbers that its rows have among all validation rows."""
@@ -133,7 +139,7 @@ def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, An
 
 
 def make_task(
-    goal: Goal, *, train: Table | None, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: Goal, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
@@ -169,7 +175,7 @@ def make_task(
 
 
 def value_of(
-    goal: Goal, *, labels: IntArray, val: Table, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: Goal, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> float:
     """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
     function = function_of(goal)
@@ -178,7 +184,7 @@ def value_of(
         given = val.weights if function.takes_weights else None
         return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
     problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
-    return without_queries(problem.label_values([labels]))[0]
+    return without_queries(problem.label_scores([labels]))[0]
 
 
 def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
@@ -191,12 +197,12 @@ def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
     return goal.function if isinstance(goal, CellMetric) else goal
 
 
-def labelled_problem(metric: ConfusionMetric, *, val: Table, groups: Any, metadata: Mapping[str, Any]) -> Problem:
+def labelled_problem(metric: ConfusionMetric, *, val: Rows, groups: Any, metadata: Mapping[str, Any]) -> Problem:
     """Return the problem of a metric of the confusion matrix on rows with labels."""
     return Problem.labelled(None, val, metric, groups=_group_codes(metric, groups, metadata))
 
 
-def _of_cells(metric: CellMetric, val: Table, classes: Any) -> CellMetric | LabelFunction:
+def _of_cells(metric: CellMetric, val: Rows, classes: Any) -> CellMetric | LabelFunction:
     """Return the metric for so many rows; or the function itself, where it reads more than weights of cells."""
     given: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
     scaled = replace(metric, total=float(given.sum()))
@@ -211,7 +217,7 @@ def _of_cells(metric: CellMetric, val: Table, classes: Any) -> CellMetric | Labe
 
 
 def _label_task(
-    goal: LabelFunction, *, train: Table | None, val: Table, classes: Any, metadata: Mapping[str, Any]
+    goal: LabelFunction, *, train: Rows | None, val: Rows, classes: Any, metadata: Mapping[str, Any]
 ) -> Task:
     """Return the task of a function of labels that is no function of the confusion matrix."""
     oracle = LabelOracle(goal, val.labels, classes=classes, weights=val.weights, metadata=metadata)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postshift.core.oracles import ConfusionOracle, HardOracle, SoftOracle
+from postshift.core.psi import Negated, maximised
 from postshift.metrics.adapters import (
     ConfusionFunction,
     LabelFunction,
@@ -19,12 +21,9 @@ from postshift.metrics.confusion import (
     ExpectedCost,
     ExpectedReward,
     MatthewsCorrelation,
-    Negated,
-    maximised,
 )
 from postshift.metrics.gaps import DemographicParityGap, EqualizedOddsGap, EqualOpportunityGap, Penalised
 from postshift.metrics.groups import GroupGMean, WorstGroup
-from postshift.metrics.oracles import ConfusionOracle, HardOracle, SoftOracle
 from postshift.metrics.rates import BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 from postshift.metrics.recalls import BalancedAccuracy, GMean, HMean, MinRecall, QMean, SmoothedMinimum
 from postshift.metrics.resolve import resolve_metric

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_labels, check_rows, check_weights
-from postshift.core.queries import Kind, Query
+from postshift.core.oracles import HardOracle, SoftOracle, mapped
+from postshift.core.queries import KindName, Query
 from postshift.exceptions import MetricError, SettingError, ShapeError
 from postshift.metrics.adapters import LabelFunction, PredictionFunction
-from postshift.metrics.oracles import HardOracle, SoftOracle, mapped
 
 
 class LabelOracle:
@@ -55,8 +55,8 @@ class LabelOracle:
         weights: Any = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        self.kind: Kind = "soft" if function.takes_weights else "hard"
-        self._function, self._classes = function, np.asarray(classes)
+        self.kind: KindName = "soft" if function.takes_weights else "hard"
+        self.name, self._function, self._classes = function.name, function, np.asarray(classes)
         n_rows = np.size(labels)
         check_rows(n_rows, name="validation")
         self._labels = check_labels(labels, n_rows=n_rows, n_classes=len(self._classes), name="validation labels")
@@ -125,8 +125,8 @@ class PredictionOracle:
     takes_subsets = False
 
     def __init__(self, function: PredictionFunction, *, classes: Any) -> None:
-        self.kind: Kind = "soft" if function.soft else "hard"
-        self._function, self._classes = function, np.asarray(classes)
+        self.kind: KindName = "soft" if function.soft else "hard"
+        self.name, self._function, self._classes = function.name, function, np.asarray(classes)
         self._oracle = SoftOracle(self._value) if function.soft else HardOracle(self._value)
 
     def answer(self, query: Query) -> Any:

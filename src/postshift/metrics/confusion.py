@@ -17,19 +17,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, as_table
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 
 _POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
 _VANISHED = 1e-150  # a share below this counts as 0: its inverse, or that of its square, would overflow
-_PASSED_ON = (
-    "n_categories",
-    "n_classes",
-    "needs_every_class",
-    "positive_classes",
-    "scale",
-    "skips_absent",
-)  # what a metric may say of itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,68 +231,6 @@ class ExpectedCost(LinearMetric):
     def table(self) -> FloatArray:
         """The costs."""
         return np.asarray(self.cost)
-
-
-@dataclass(frozen=True)
-class Negated:
-    """A metric of which less is better, turned around. Made by ``maximised``."""
-
-    inner: ConfusionMetric
-    greater_is_better: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        """``neg_`` and the inner metric's name."""
-        return f"neg_{self.inner.name}"
-
-    @property
-    def weighting(self) -> str:
-        """What the inner metric depends on."""
-        return self.inner.weighting
-
-    def __getattr__(self, name: str) -> Any:
-        """Pass on what a metric may say of itself, if the inner metric says it."""
-        if name in _PASSED_ON:
-            return getattr(self.inner, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the negative of each matrix's value."""
-        return -np.asarray(self.inner.value(confusion))
-
-
-class NegatedDifferentiable(Negated):
-    """The same of a metric that has a gradient."""
-
-    inner: DifferentiableMetric
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the negative of the gradient."""
-        return -np.asarray(self.inner.gradient(confusion))
-
-
-def maximised(metric: ConfusionMetric) -> ConfusionMetric:
-    """Return the metric, or its negative where less is better.
-
-    Parameters
-    ----------
-    metric : ConfusionMetric
-        The metric. One that does not say ``greater_is_better`` is taken to be better when greater.
-
-    Examples
-    --------
-    >>> cost = maximised(ExpectedCost([[0, 1], [5, 0]]))
-    >>> round(float(cost.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
-    -1.1
-    >>> maximised(Accuracy())
-    Accuracy()
-    """
-    return metric if getattr(metric, "greater_is_better", True) else negated(metric)
-
-
-def negated(metric: ConfusionMetric) -> Negated:
-    """Return the negative of a metric, with a gradient if the metric has one."""
-    return NegatedDifferentiable(metric) if isinstance(metric, DifferentiableMetric) else Negated(metric)
 
 
 def _square(values: Any, *, name: str) -> FloatArray:

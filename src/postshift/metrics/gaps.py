@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.core.psi import DifferentiableMetric
+from postshift.core.psi import DifferentiableMetric, maximised
 from postshift.exceptions import MetricError, SettingError
-from postshift.metrics.confusion import maximised, ratio
+from postshift.metrics.confusion import ratio
 from postshift.metrics.groups import check_shape, check_sizes
 from postshift.metrics.plain import plain_metric
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.core.psi import ConfusionMetric, check_classes
+from postshift.core.psi import ConfusionMetric, check_classes, maximised
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     LabelFunction,
@@ -18,7 +18,6 @@ from postshift.metrics.adapters import (
 )
 from postshift.metrics.catalogue import is_named, metric_of_classes
 from postshift.metrics.cells import CellMetric
-from postshift.metrics.confusion import maximised
 from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
 Resolved = ConfusionMetric | LabelFunction | PredictionFunction

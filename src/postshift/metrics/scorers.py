@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import unknown
-from postshift.core.psi import ConfusionMetric
+from postshift.core.psi import ConfusionMetric, negated
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import LabelFunction, from_labels
-from postshift.metrics.confusion import Accuracy, CohenKappa, MatthewsCorrelation, negated
+from postshift.metrics.confusion import Accuracy, CohenKappa, MatthewsCorrelation
 from postshift.metrics.rates import FBeta, Jaccard, Precision, RateMetric, Recall
 from postshift.metrics.recalls import BalancedAccuracy
 

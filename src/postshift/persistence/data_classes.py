@@ -10,15 +10,14 @@ from typing import Any
 
 from postshift import baselines, basis, metrics
 from postshift.basis.tree import Splits
+from postshift.core.frank_wolfe import Iteration
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric
-from postshift.core.records import Iteration
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric, NegatedDifferentiable
 from postshift.core.weighting import COLUMNS, DIAGONAL, FULL, Weighting
 from postshift.estimators.classifier import PostShiftClassifier
 from postshift.estimators.records import Conditioning, Diagnostics, History, HistoryRecord
 from postshift.estimators.shifter import PostShifter
-from postshift.metrics.confusion import NegatedDifferentiable
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule

@@ -15,12 +15,12 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.plugin import PlugIn
+from postshift.core.rows import CONSTANT
 from postshift.exceptions import ExportError, ShapeError
 from postshift.persistence._optional import needed
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR, Identity, Posterior, Stack
-from postshift.rules.table import CONSTANT
 
 OPSET = 18
 IR_VERSION = 8  # the one of that opset: runtimes refuse files newer than themselves

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_eta, check_weights
+from postshift.core.rows import CONSTANT, unit_rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.shifter import PHI
@@ -35,7 +36,6 @@ from postshift.report.facts import (
 )
 from postshift.report.samples import are_of_the_fit, check_nothing_for_test_rows, check_rows
 from postshift.report.unseen import unseen_scores
-from postshift.rules.table import CONSTANT, unit_rows
 
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
 

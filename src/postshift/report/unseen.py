@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
+from postshift.core.rows import Rows
 from postshift.estimators.comparing import compare_labels
 from postshift.estimators.model import one_a_row
 from postshift.estimators.task import goal_of, known_groups
@@ -15,7 +16,6 @@ from postshift.exceptions import MetricError
 from postshift.metrics import PredictionFunction
 from postshift.metrics.metadata import GROUPS, metadata_names
 from postshift.report.facts import Scores
-from postshift.rules.table import Table
 
 
 def unseen_scores(
@@ -65,7 +65,7 @@ def unseen_scores(
             f"metric {goal.name!r} knows the labels of the validation rows only: score test rows by another one, "
             "metric=NAME"
         )
-    table = Table.of(eta, labels=codes, weights=weights)
+    table = Rows.of(eta, labels=codes, weights=weights)
     found = compare_labels(goal, labels=labels[1], base=labels[0], val=table, fallback=estimator.fallback_, **how)
     assert found.intervals.gain is not None  # noqa: S101
     return Scores(

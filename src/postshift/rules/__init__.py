@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.conversation import Interview, without_queries
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.influence import Influence
 from postshift.rules.menu import menu, rule_named
-from postshift.rules.paper import Paper, fw_eg, pi_ew
+from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
 from postshift.rules.search import PluginSearch
 from postshift.rules.simple import Base, InversePrior
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
-from postshift.rules.table import Table
 
 __all__ = [
     "Base",
@@ -22,7 +20,6 @@ __all__ = [
     "ExpectedUtility",
     "FittedRule",
     "Influence",
-    "Interview",
     "InversePrior",
     "Paper",
     "PluginSearch",
@@ -30,10 +27,6 @@ __all__ = [
     "Rule",
     "SmoothedPlugin",
     "Stacked",
-    "Table",
-    "fw_eg",
     "menu",
-    "pi_ew",
     "rule_named",
-    "without_queries",
 ]

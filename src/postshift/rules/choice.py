@@ -13,14 +13,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
+from postshift.core.queries import Fit, ScoredRule, asking, without_queries
+from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
-from postshift.rules.conversation import Fit, without_queries
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.influence import Influence
@@ -30,7 +32,6 @@ from postshift.rules.problem import Problem
 from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
 from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, limited, make_folds, out_of_fold
 from postshift.rules.selection import How, Selection, Selector
-from postshift.rules.table import Table
 from postshift.rules.verdict import Comparison, Intervals, compare
 
 Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
@@ -51,31 +52,36 @@ class AveragedRule:
     votes: bool = False
     name: str = "average"
 
-    def scores(self, table: Table) -> FloatArray:
+    def scores(self, rows: Rows) -> FloatArray:
         """Return the averaged scores (n, m), or the votes."""
-        parts = (self._part(rule, table) for rule in self.rules)
+        parts = (self._part(rule, rows) for rule in self.rules)
         return np.asarray(sum(w * part for w, part in zip(self.weights, parts, strict=True)))
 
-    def graded(self, table: Table) -> FloatArray:
+    def graded(self, rows: Rows) -> FloatArray:
         """Return by how much each class is raised, in shares of a row (n, m), also where labels are voted."""
         parts = zip(self.weights, self.rules, strict=True)
-        return np.asarray(sum(weight * rule.graded(table) for weight, rule in parts))
+        return np.asarray(sum(weight * rule.graded(rows) for weight, rule in parts))
 
-    def _part(self, rule: FittedRule, table: Table) -> FloatArray:
+    def _part(self, rule: FittedRule, rows: Rows) -> FloatArray:
         """Return what a rule gives to the average; one that is alone gives its scores."""
         if self.votes and len(self.rules) > 1:
-            return onehot(rule.labels(table), n_classes=table.n_classes)
-        return rule.scores(table)
+            return onehot(rule.labels(rows), n_classes=rows.n_classes)
+        return rule.scores(rows)
 
-    def labels(self, table: Table) -> IntArray:
+    def labels(self, rows: Rows) -> IntArray:
         """Return the deterministic label of every row; a rule that is alone labels in its own way."""
         if len(self.rules) == 1:
-            return self.rules[0].labels(table)
-        return np.asarray(np.argmax(self.scores(table), axis=1))
+            return self.rules[0].labels(rows)
+        return np.asarray(np.argmax(self.scores(rows), axis=1))
 
-    def distribution(self, table: Table) -> FloatArray:
+    def distribution(self, rows: Rows) -> FloatArray:
         """Return the randomised classifier: each rule's own, with its weight as probability."""
-        return np.asarray(sum(w * rule.distribution(table) for w, rule in zip(self.weights, self.rules, strict=True)))
+        return np.asarray(sum(w * rule.distribution(rows) for w, rule in zip(self.weights, self.rules, strict=True)))
+
+
+def alone(rule: FittedRule) -> AveragedRule:
+    """Return one rule as an average of itself."""
+    return AveragedRule(rules=(rule,), weights=np.ones(1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -248,12 +254,15 @@ class Choice:
         With folds the labels are out of fold, and to beat the base at all is enough.
         """
         labels: list[IntArray] = []
-        rules: list[FittedRule] = []
+        rules: list[AveragedRule] = []
+        scores: list[float] = []
         for entry in entries:
-            found = yield from entry.fit(problem)
-            rules.append(found)
+            found = yield from asking(entry.fit(problem), as_rule=alone)
+            rules.append(alone(found))
             labels.append((yield from self._queried_labels(problem, entry, found, fold_groups)))
-        values = np.array((yield from problem.label_values(labels)))
+            scores += yield from problem.label_scores(labels[-1:])
+            yield ScoredRule(score=scores[-1], make=partial(list.__getitem__, rules, len(rules) - 1))
+        values = np.array(scores)
         noise = np.array([problem.scale * paired_noise(each, labels[0]) for each in labels])
         margins = 0 * noise if self.query_folds else noise
         best = len(entries) - 1 if self.how == "only" else int(np.argmax(values - margins))
@@ -270,7 +279,7 @@ class Choice:
             reason=queried_reason(
                 entries, values, rival, float(noise[rival]), fallback=fallback, asked=self.how == "only"
             ),
-            notes=notes_of((rules[best],)) + _doubts(values, labels, None if self.query_folds else problem.scale),
+            notes=notes_of(rules[best].rules) + _doubts(values, labels, None if self.query_folds else problem.scale),
         )
         held_out = HeldOut(
             rows=np.arange(problem.val.n_rows),
@@ -278,8 +287,7 @@ class Choice:
             base_labels=labels[0],
             in_fit=self.query_folds == 0,
         )
-        rule = AveragedRule(rules=(rules[best],), weights=np.ones(1))
-        return Chosen(rule=rule, record=record, held_out=held_out)
+        return Chosen(rule=rules[best], record=record, held_out=held_out)
 
     def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule, fold_groups: Any) -> Fit[IntArray]:
         """Return a rule's labels on all rows, out of fold where folds were asked for."""

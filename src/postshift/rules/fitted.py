@@ -14,17 +14,17 @@ import numpy as np
 from scipy.special import softmax
 
 from postshift._validation import FloatArray, IntArray
+from postshift.core.frank_wolfe import FitResult, Iteration
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
-from postshift.core.records import Iteration
+from postshift.core.queries import Fit
+from postshift.core.rows import CONSTANT, Rows
 from postshift.core.weighting import DIAGONAL
 from postshift.engines.memory.kernel_rows import row_slices
 from postshift.engines.memory.mixture_votes import class_columns, member_scores, mixture_table
 from postshift.engines.memory.numpy_kernels import first_largest
-from postshift.rules.conversation import Fit
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import Problem
-from postshift.rules.table import CONSTANT, Table
 
 Labelling = Literal["votes", "scores"]
 LABELLING_QUERIES = 4  # what with_best_labels asks at the most
@@ -54,7 +54,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRule:
-    """A classifier of rows of a :class:`~postshift.rules.table.Table`; ``trace`` is its loop's, if it had one."""
+    """A classifier of rows of a :class:`~postshift.core.rows.Rows`; ``trace`` is its loop's, if it had one."""
 
     name: str
     mixture: Mixture
@@ -65,29 +65,29 @@ class FittedRule:
     note: str = ""
     trace: tuple[Iteration, ...] = ()
 
-    def labels(self, table: Table) -> IntArray:
+    def labels(self, rows: Rows) -> IntArray:
         """Return the deterministic label of every row."""
-        eta, phi = self._read(table)
+        eta, phi = self._read(rows)
         if self.labelling == "scores":
             return np.asarray(np.argmax(self.averaged(eta, phi), axis=1))
         return np.asarray(np.argmax(mixture_table(self.mixture, eta, phi), axis=1))
 
-    def distribution(self, table: Table) -> FloatArray:
+    def distribution(self, rows: Rows) -> FloatArray:
         """Return the randomised classifier: where a minimum is to be maximised, it may be better than any labels."""
-        return mixture_table(self.mixture, *self._read(table))
+        return mixture_table(self.mixture, *self._read(rows))
 
-    def scores(self, table: Table) -> FloatArray:
+    def scores(self, rows: Rows) -> FloatArray:
         """Return scores (n, m) whose rows sum to 1, comparable between rules."""
-        eta, phi = self._read(table)
+        eta, phi = self._read(rows)
         if self._weighs_odds:
             return _in_shares(self.mixture.members[0].scores(eta, phi))
         if self.labelling == "scores":
             return np.asarray(softmax(self.averaged(eta, phi), axis=1))
         return mixture_table(self.mixture, eta, phi)
 
-    def graded(self, table: Table) -> FloatArray:
+    def graded(self, rows: Rows) -> FloatArray:
         """Return how much the plug-ins raise each class, in shares of a row (n, m): votes would tell who wins only."""
-        eta, phi = self._read(table)
+        eta, phi = self._read(rows)
         members = zip(self.mixture.members, self.mixture.shares, strict=True)
         return np.asarray(sum(share * _in_shares(np.maximum(member.scores(eta, phi), 0)) for member, share in members))
 
@@ -101,9 +101,9 @@ class FittedRule:
         """Return the rule that reads another posterior first."""
         return replace(self, posterior=posterior, name=name)
 
-    def _read(self, table: Table) -> tuple[FloatArray, FloatArray]:
+    def _read(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Return what the plug-ins read."""
-        return self.posterior(table.eta), table.phi(self.basis)
+        return self.posterior(rows.eta), rows.functions(self.basis)
 
     def averaged(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the members' scores of rows that the posterior has seen, each over its spread, averaged by shares.
@@ -131,6 +131,16 @@ def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedR
     return FittedRule(name=name, mixture=Mixture.of([member], [1.0]))
 
 
+def loop_rule(name: str, run: Fit[FitResult], problem: Problem, *, basis: str) -> Fit[FittedRule]:
+    """Return the rule that a run of the Frank-Wolfe loop finds, with the best way to deterministic labels."""
+
+    def as_rule(mixture: Mixture) -> FittedRule:
+        return FittedRule(name=name, mixture=mixture, basis=basis)
+
+    found = yield from problem.asking(run, as_rule=as_rule)
+    return (yield from with_best_labels(replace(as_rule(found.mixture), trace=found.trace), problem))
+
+
 def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     """Return the rule with the way to deterministic labels that scores best on the validation rows.
 
@@ -142,18 +152,18 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     members = _Members.of(rule, problem.val)
     votes = rule, np.argmax(members.distribution, axis=1)
     spread = replace(rule, labelling="scores", scales=members.scales)
-    averaged = np.argmax(spread.averaged(problem.val.eta, problem.val.phi(rule.basis)), axis=1)
+    averaged = np.argmax(spread.averaged(problem.val.eta, problem.val.functions(rule.basis)), axis=1)
     order = np.argsort(-rule.mixture.shares, kind="stable")
     kept = order if problem.is_labelled else order[:1]  # where every query costs, only the largest member
     singles = [(_single(rule, k), members.labels[k]) for k in kept]
     # A minimum sits where two recalls meet, and there votes are a matter of chance: averaged scores come first.
     usual = [(spread, averaged), votes] if hasattr(problem.metric, "smoothed") else [votes, (spread, averaged)]
     options, labels = [option for option, _ in (*usual, *singles)], [found for _, found in (*usual, *singles)]
-    values = np.array((yield from problem.label_values(labels)))
+    values = np.array((yield from problem.label_scores(labels)))
     best = int(np.argmax(values - [problem.scale * paired_noise(each, labels[0]) for each in labels]))
-    if problem.kind == "hard":
+    if not problem.kind.soft:
         return options[best]
-    (mixed,) = yield from problem.values([members.distribution])
+    (mixed,) = yield from problem.scores([members.distribution])
     noise = problem.scale * max(SHOWN, paired_noise(labels[best], drawn=members.distribution))
     if mixed - values[best] <= noise:
         return options[best]
@@ -176,19 +186,19 @@ class _Members:
     distribution: FloatArray
 
     @classmethod
-    def of(cls, rule: FittedRule, table: Table) -> _Members:
+    def of(cls, rule: FittedRule, rows: Rows) -> _Members:
         """Score the rows by every member."""
-        mixture, phi = rule.mixture, table.phi(rule.basis)
-        labels = np.empty((len(mixture.members), table.n_rows), dtype=np.intp)
-        squares, votes = np.zeros(len(labels)), np.zeros(table.eta.shape)
-        for some in row_slices(0, table.n_rows, max(_BLOCK_CELLS // table.n_classes, 64)):
-            rows, columns = np.arange(some.start, some.stop), class_columns(table.eta[some], phi[some])
+        mixture, phi = rule.mixture, rows.functions(rule.basis)
+        labels = np.empty((len(mixture.members), rows.n_rows), dtype=np.intp)
+        squares, votes = np.zeros(len(labels)), np.zeros(rows.eta.shape)
+        for some in row_slices(0, rows.n_rows, max(_BLOCK_CELLS // rows.n_classes, 64)):
+            places, columns = np.arange(some.start, some.stop), class_columns(rows.eta[some], phi[some])
             for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
                 scores = member_scores(member, *columns)
                 labels[k, some] = first_largest(scores)
-                votes[rows, labels[k, some]] += share
+                votes[places, labels[k, some]] += share
                 squares[k] += np.square(scores - scores.mean(axis=0)).sum()
-        scales = np.sqrt(squares / table.eta.size)
+        scales = np.sqrt(squares / rows.eta.size)
         return cls(labels=labels, scales=np.where(scales > 0, scales, 1.0), distribution=votes)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from postshift.core.influence import InfluenceRegression, InfluenceSettings
-from postshift.rules.conversation import Fit
-from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, with_best_labels
-from postshift.rules.problem import Problem
-from postshift.rules.table import CONSTANT
+from postshift.core.influence import InfluenceSettings, influence_fit
+from postshift.core.queries import Fit
+from postshift.core.rows import CONSTANT
+from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, loop_rule
+from postshift.rules.problem import Problem, engine_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Influence:
     Parameters
     ----------
     basis : str
-        The name of a basis of the tables.
+        The name of a basis of the rows.
     max_iter : int
         Frank-Wolfe iterations.
     """
@@ -39,19 +39,17 @@ class Influence:
         """Return one query per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
-        n_features: int = problem.val.phi(self.basis).shape[1] * problem.n_classes
+        n_features: int = problem.val.functions(self.basis).shape[1] * problem.n_classes
         return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUERIES
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels."""
-        run = InfluenceRegression(
-            None if problem.train is None else problem.train.engine(self.basis),
-            problem.val.sample(self.basis),
+        run = influence_fit(
+            None if problem.train is None else engine_over(problem.train, self.basis),
+            problem.val.over(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
             settings=InfluenceSettings(max_iter=self.max_iter),
             held=problem.held(self.basis),
         )
-        found = yield from problem.fitted(run)
-        rule = FittedRule(name=self.name, mixture=found.mixture, basis=self.basis, trace=found.trace)
-        return (yield from with_best_labels(rule, problem))
+        return (yield from loop_rule(self.name, run, problem, basis=self.basis))

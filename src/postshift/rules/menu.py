@@ -91,5 +91,5 @@ def _offered(problem: Problem) -> str:
         for name, part in (("training", problem.train), ("validation", problem.val))
         if part is not None and part.labels is not None
     ]
-    predictions = {"hard": "a metric of labels without weights", "soft": "a metric of soft predictions"}
-    return f"{' and '.join(labels) or 'no labels'}, {predictions.get(problem.kind, 'the metric itself')}"
+    shown = "a metric of soft predictions" if problem.kind.soft else "a metric of labels without weights"
+    return f"{' and '.join(labels) or 'no labels'}, {'the metric itself' if problem.is_labelled else shown}"

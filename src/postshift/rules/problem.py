@@ -1,9 +1,10 @@
-"""What a rule is fitted to: two tables of probabilities with named bases, and a metric or somebody to ask."""
+"""What a rule is fitted to: training rows, validation rows, and a metric or an oracle."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,19 +12,15 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_rows
-from postshift.core.loop import Loop
-from postshift.core.moments import label_confusions, weighted_confusions
+from postshift.core.oracles import categories_of, missing_categories
 from postshift.core.plugin import onehot
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, value_of
-from postshift.core.queries import Kind, Query
-from postshift.core.records import FitResult
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, maximised, value_of
+from postshift.core.queries import Fit, Kind, KindName, Query, asking, kind_named
+from postshift.core.rows import Posterior, Rows
+from postshift.core.sums import Engine, label_confusions, weighted_confusions
 from postshift.engines.memory import MemoryEngine
-from postshift.exceptions import LabelError, MetricError, ShapeError
-from postshift.metrics.confusion import maximised
-from postshift.metrics.oracles import ConfusionOracle
-from postshift.rules.conversation import Fit, relay
-from postshift.rules.posterior import Posterior, Stack, fit_stack
-from postshift.rules.table import Table
+from postshift.exceptions import LabelError, MetricError, MissingClassWarning, ShapeError
+from postshift.rules.posterior import Stack, fit_stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +74,12 @@ class FilledInDifferentiable(FilledIn):
 class Problem:
     """Training and validation rows and the metric.
 
-    Build it with :meth:`labelled` (a psi of the confusion matrix and labels at hand) or :meth:`queried` (somebody
-    answers queries about soft or hard predictions).
+    Build it with :meth:`labelled` (a psi of the confusion matrix, and labels) or :meth:`queried` (an oracle scores
+    soft or hard predictions).
     """
 
-    train: Table | None
-    val: Table
+    train: Rows | None
+    val: Rows
     kind: Kind
     metric: ConfusionMetric | None = None
     categories: IntArray | None = field(default=None, repr=False)
@@ -92,15 +89,15 @@ class Problem:
     n_total: int | None = None
 
     @classmethod
-    def labelled(cls, train: Table | None, val: Table, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
-        """Return a problem whose labels are at hand; ``groups`` (n_val,) are for group-wise metrics.
+    def labelled(cls, train: Rows | None, val: Rows, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
+        """Return a problem with validation labels; ``groups`` (n_val,) are for group-wise metrics.
 
-        The metric is maximised; a cost is minimised, and its values have a minus.
+        The metric is maximised; a cost is minimised, and its scores are negative.
 
         Classes without validation rows are left as they are, with a warning: a metric of the recalls is that of the
         recalls of the others.
         """
-        train, val = _checked_tables(train, val)
+        train, val = _checked_sides(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
             raise MetricError(
                 f"metric must be a function of the confusion matrix (GMean(), MacroF1(), ...). Got {metric!r} instead"
@@ -108,42 +105,40 @@ class Problem:
         check_classes(metric, n_classes=val.n_classes)
         metric = maximised(metric)
         if val.labels is None:
-            raise LabelError("a labelled problem needs validation labels: pass labels=... to Table.of")
-        oracle = ConfusionOracle(
-            val.labels,
-            n_classes=val.n_classes,
-            weights=val.weights,
-            metric=metric,
-            groups=groups,
-            strict=False,
-        )
+            raise LabelError("a labelled problem needs validation labels: pass labels=... to Rows.of")
+        size = {"n_classes": val.n_classes, "n_categories": int(getattr(metric, "n_categories", val.n_classes))}
+        categories = categories_of(val.labels, groups, **size)
+        if missing := missing_categories(categories, val.row_weights, **size):
+            warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
         scale = float(getattr(metric, "scale", 1.0))
-        return cls(train=train, val=val, kind="confusion", metric=metric, categories=oracle.categories, scale=scale)
+        kind = kind_named("confusion")
+        return cls(train=train, val=val, kind=kind, metric=metric, categories=categories, scale=scale)
 
     @classmethod
     def queried(
         cls,
-        train: Table | None,
-        val: Table,
+        train: Rows | None,
+        val: Rows,
         *,
-        kind: Kind,
+        kind: KindName,
         takes_subsets: bool = False,
         scale: float = 1.0,
         reads_labels: bool = False,
     ) -> Problem:
-        """Return a problem of which only values of predictions are told.
+        """Return a problem of which only scores of predictions are known.
 
-        ``takes_subsets`` says that the owner also scores predictions of some of the rows (``query.rows``). ``scale``
+        ``takes_subsets`` says that the oracle also scores predictions of some of the rows (``query.rows``). ``scale``
         is the width of the metric's range, 1 for shares of rows: differences below the noise of so many rows, on that
         scale, are not trusted. ``reads_labels`` lets rules such as the stack read the labels of ``val`` all the same;
-        otherwise these are put away.
+        otherwise these are dropped.
         """
-        train, val = _checked_tables(train, val)
+        train, val = _checked_sides(train, val)
         if not reads_labels:
             val = replace(val, labels=None)
-        if kind not in ("soft", "hard"):
+        found = kind_named(kind)
+        if found.matrices:
             raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
-        return cls(train=train, val=val, kind=kind, takes_subsets=takes_subsets, scale=scale)
+        return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the engines behind where the problem goes to another process."""
@@ -156,14 +151,13 @@ class Problem:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the labels are at hand."""
+        """Whether the labels are here, so that nothing is asked."""
         return self.categories is not None
 
     @property
     def row_weights(self) -> FloatArray:
         """Validation weights that sum to 1."""
-        weights = np.ones(self.val.n_rows) if self.val.weights is None else self.val.weights
-        return np.asarray(weights / weights.sum())
+        return np.asarray(self.val.row_weights / self.val.row_weights.sum())
 
     @property
     def n_categories(self) -> int:
@@ -172,7 +166,7 @@ class Problem:
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Number of validation rows of each category; rows of weight 0 are none."""
+        """Number of validation rows of each category; rows of weight 0 do not count."""
         weights = self.val.weights
         categories = self._categories if weights is None else self._categories[weights > 0]
         return np.bincount(categories, minlength=self.n_categories).astype(np.float64)
@@ -187,14 +181,15 @@ class Problem:
     @property
     def fitting_metric(self) -> ConfusionMetric:
         """The metric that rules optimise: a smooth one in place of a minimum."""
-        metric = self._metric
-        smooth: ConfusionMetric = metric.smoothed(self.counts) if hasattr(metric, "smoothed") else self.scoring_metric
-        return smooth
+        smoothed = getattr(self.metric, "smoothed", None)
+        return self.scoring_metric if smoothed is None else smoothed(self.counts)
 
     @property
     def scoring_metric(self) -> ConfusionMetric:
         """The metric as it can be computed on these rows: a fold may lack a class whose recall the metric needs."""
-        metric: ConfusionMetric = self._metric
+        metric = self.metric
+        if metric is None:
+            raise MetricError("this problem only returns scores; the metric itself is not available")
         needs_all = getattr(metric, "needs_every_class", False) and not getattr(metric, "skips_absent", False)
         missing = np.flatnonzero(self.counts == 0) if needs_all else np.array([], dtype=np.intp)
         if len(missing) == 0:
@@ -227,25 +222,40 @@ class Problem:
         """Return the metric of a stack of confusion matrices."""
         return value_of(self.scoring_metric, np.maximum(confusions, 0))
 
-    def values(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
-        """Return the value of class distributions (n, m), asking where the labels are not at hand."""
+    def scores(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
+        """Return the score of class distributions (n, m), asked for where the labels are not here."""
         if self.is_labelled:
             return [float(self.metric_of(self.confusion(table))) for table in tables]
-        answers = yield [self._query(f"value.{place}", table) for place, table in enumerate(tables)]
+        shown = "these predictions" if self.kind.soft else "these labels"
+        asked = [self._query(f"score.{place}", f"the score of {shown}", table) for place, table in enumerate(tables)]
+        answers = yield [self.about(query) for query in asked]
         return [float(answer) for answer in answers]
 
-    def label_values(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
-        """Return the value of deterministic labels; where the true ones are at hand, rows are counted."""
+    def label_scores(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
+        """Return the score of deterministic labels; where the true labels are here, rows are counted."""
         if self.is_labelled:
             return [float(self.metric_of(self.label_confusion(each))) for each in labels]
-        return (yield from self.values([onehot(each, n_classes=self.n_classes) for each in labels]))
+        return (yield from self.scores([onehot(each, n_classes=self.n_classes) for each in labels]))
+
+    def _query(self, key: str, text: str, table: FloatArray) -> Query:
+        """Return a query about a table, as the oracle takes it."""
+        shown, n_rows = self.kind.shown(table), self.val.n_rows
+        return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, _predict=lambda: shown)
+
+    def about(self, query: Query) -> Query:
+        """Return a query about these rows as one about rows of the whole sample."""
+        return query if self.rows is None else query.restricted(self.rows, n_rows=self.n_total or len(self.rows))
+
+    def asking(self, fit: Fit[Any], *, as_rule: Callable[[Any], Any]) -> Fit[Any]:
+        """Pass on the queries of a fit to these rows; its candidates count where it is fitted to all rows."""
+        return asking(fit, about=self.about, as_rule=as_rule if self.rows is None else None)
 
     def held(self, basis: str) -> MemoryEngine | None:
-        """Return the engine that holds the validation rows, categories and all; None where only values are told."""
+        """Return the engine that holds the validation rows with their categories; None where only scores are known."""
         if not self.is_labelled:
             return None
         if basis not in self._held:
-            rows = replace(self.val.sample(basis), labels=self._categories)
+            rows = replace(self.val.over(basis), labels=self._categories)
             self._held[basis] = MemoryEngine(rows, n_categories=self.n_categories)
         return self._held[basis]
 
@@ -254,26 +264,21 @@ class Problem:
         """The engines made so far."""
         return {}
 
-    def fitted(self, run: Loop) -> Fit[FitResult]:
-        """Return the result of a run of the core; one that holds the validation rows asks nothing."""
-        return (yield from relay(run, about=self._about))
-
     def with_eta(self, posterior: Posterior) -> Problem:
         """Return the problem as seen through a posterior: eta replaced on both sides."""
         train = None if self.train is None else self.train.through(posterior)
         return replace(self, train=train, val=self.val.through(posterior))
 
     def digest(self) -> str:
-        """Return a digest of all that the answers depend on, by which a saved interview knows its own."""
-        about = f"{self.kind}/{float(self.scale)!r}/{bool(self.takes_subsets)}/{self.n_total}"
+        """Return a digest of all that the answers depend on, by which a journal is matched to its problem."""
+        about = f"{self.kind.name}/{float(self.scale)!r}/{bool(self.takes_subsets)}/{self.n_total}"
         digest = hashlib.blake2b(about.encode(), digest_size=16)
         parts: dict[str, Any] = {"categories": self.categories, "rows": self.rows}
-        for side, table in (("train", self.train), ("val", self.val)):
-            if table is not None:
-                own = {"eta": table.eta, "labels": table.labels, "weights": table.weights}
-                parts |= {f"{side}/{name}": array for name, array in own.items()}
-                parts |= {f"{side}/basis {name}": phi for name, phi in table.bases.items()}
-                parts[f"{side}/rows"] = np.array(table.n_total)
+        for side, rows in (("train", self.train), ("val", self.val)):
+            if rows is not None:
+                parts |= {f"{side}/{name}": getattr(rows, name) for name in ("eta", "labels", "weights")}
+                parts |= {f"{side}/basis {name}": phi for name, phi in rows.bases.items()}
+                parts[f"{side}/rows"] = np.array(rows.n_total)
         for name, array in parts.items():
             if array is not None:
                 kind = f"{name!r}/{array.dtype.str}/{array.shape}"
@@ -293,46 +298,34 @@ class Problem:
         if self.is_labelled:
             return replace(self, val=self.val.take(rows), categories=self._categories[rows])
         if not self.takes_subsets:
-            raise MetricError(
-                "whoever answers serves all validation rows or none (takes_subsets): no folds can be made"
-            )
+            raise MetricError("the oracle scores all validation rows or none (takes_subsets): no folds can be made")
         of_all = rows if self.rows is None else self.rows[rows]
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 
     def few_rows(self, n_rows: int) -> Problem:
-        """Return the problem on at most so many rows of each sample, a fixed draw, where the labels are at hand."""
+        """Return the problem on at most so many rows of each sample, a fixed draw, where the labels are here."""
         if not self.is_labelled:
             return self
         few = self if self.val.n_rows <= n_rows else self.take(_drawn(self.val.n_rows, n_rows))
         if few.train is None or few.train.n_total <= n_rows:
             return few
-        train = few.train.at_hand()
+        train = few.train.in_memory()
         return replace(few, train=train if train.n_rows <= n_rows else train.take(_drawn(train.n_rows, n_rows)))
 
     @property
-    def _metric(self) -> Any:
-        """The metric, refused where only values are told."""
-        if self.metric is None:
-            raise MetricError("only values of predictions are told here: the metric itself is not at hand")
-        return self.metric
-
-    @property
     def _categories(self) -> IntArray:
-        """The category of every validation row, refused where only values are told."""
+        """The category of every validation row, refused where only scores are known."""
         if self.categories is None:
-            raise MetricError("only values of predictions are told here: the labels are not at hand")
+            raise MetricError("this problem only returns scores; the labels are not available")
         return self.categories
 
-    def _query(self, key: str, table: FloatArray) -> Query:
-        """Return a query about a table, as labels where only these are accepted."""
-        shown = np.argmax(table, axis=1) if self.kind == "hard" else table
-        text = "the value of these labels" if self.kind == "hard" else "the value of these predictions"
-        query = Query(key=key, kind=self.kind, text=text, n_rows=self.val.n_rows, rows=None, _predict=lambda: shown)
-        return self._about(query)
 
-    def _about(self, query: Query) -> Query:
-        """Return a query about these rows as one about rows of the whole sample."""
-        return query if self.rows is None else query.restricted(self.rows, n_rows=self.n_total or len(self.rows))
+def engine_over(rows: Rows, basis: str) -> Engine:
+    """Return the engine over one basis, of all rows; made once, for all rules."""
+    if basis not in rows.engines:
+        rows.engines[basis] = MemoryEngine(rows.over(basis)) if rows.whole is None else rows.whole.engine(basis)
+    engine: Engine = rows.engines[basis]
+    return engine
 
 
 def _drawn(n_rows: int, size: int) -> IntArray:
@@ -340,13 +333,13 @@ def _drawn(n_rows: int, size: int) -> IntArray:
     return np.sort(np.random.default_rng(0).choice(n_rows, size=size, replace=False))
 
 
-def _checked_tables(train: Table | None, val: Table) -> tuple[Table | None, Table]:
-    """Return the tables with weights of mean 1, refused where they do not fit each other."""
+def _checked_sides(train: Rows | None, val: Rows) -> tuple[Rows | None, Rows]:
+    """Return both sides with weights of mean 1, refused where they do not fit each other."""
     check_rows(val.n_rows, name="validation")
     if train is None:
         return None, val.relative()
     check_rows(train.n_rows, name="training")
-    shapes = [{name: phi.shape[1] for name, phi in part.bases.items()} for part in (train, val)]
+    shapes = [{name: phi.shape[1] for name, phi in side.bases.items()} for side in (train, val)]
     if train.n_classes != val.n_classes or shapes[0] != shapes[1]:
         raise ShapeError(
             f"training and validation rows must have the same classes and bases. Got {train.n_classes} classes with "

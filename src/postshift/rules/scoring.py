@@ -11,11 +11,11 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_count
 from postshift.core.plugin import onehot
+from postshift.core.queries import without_queries
+from postshift.core.rows import Rows
 from postshift.exceptions import SettingError
-from postshift.rules.conversation import without_queries
 from postshift.rules.fitted import Rule
 from postshift.rules.problem import Problem
-from postshift.rules.table import Table
 
 SHRINKAGE = 1.0
 MAX_TRAIN = 100_000
@@ -159,8 +159,8 @@ def _fitted_folds(
     """Yield, fold by fold, every entry's labels and scores of the rows held out."""
     parts = ((problem.take(kept), problem.val.take(left)) for kept, left in folds)
     if n_jobs in (None, 1):
-        for part, table in parts:
-            yield [_on_table(rule, part, table, progress) for rule in entries]
+        for part, rows in parts:
+            yield [_on_rows(rule, part, rows, progress) for rule in entries]
         return
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -171,16 +171,16 @@ def _fitted_folds(
         yield fold
 
 
-def _on_fold(entries: tuple[Rule, ...], part: Problem, table: Table) -> list[tuple[IntArray, FloatArray]]:
+def _on_fold(entries: tuple[Rule, ...], part: Problem, rows: Rows) -> list[tuple[IntArray, FloatArray]]:
     """Fit every entry to one part; what they share (a stack, sorted rows) is made once."""
-    return [_on_table(rule, part, table, lambda _: None) for rule in entries]
+    return [_on_rows(rule, part, rows, lambda _: None) for rule in entries]
 
 
-def _on_table(rule: Rule, part: Problem, table: Table, progress: Callable[[str], None]) -> tuple[IntArray, FloatArray]:
+def _on_rows(rule: Rule, part: Problem, rows: Rows, progress: Callable[[str], None]) -> tuple[IntArray, FloatArray]:
     """Fit one entry, and return its labels and scores of other rows."""
     progress(rule.name)
     found = without_queries(rule.fit(part))
-    return found.labels(table), found.scores(table)
+    return found.labels(rows), found.scores(rows)
 
 
 def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
@@ -237,7 +237,7 @@ def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, 
     """Return the problem on at most as many rows as the choice may cost, and the numbers of its validation rows."""
     rng = np.random.default_rng([seed, 0])
     if problem.train is not None:
-        train = problem.train.at_hand()
+        train = problem.train.in_memory()
         if train.n_rows > MAX_TRAIN:
             train = train.take(np.sort(rng.choice(train.n_rows, size=MAX_TRAIN, replace=False)))
         problem = problem if train is problem.train else replace(problem, train=train)

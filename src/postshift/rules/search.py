@@ -16,7 +16,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.plugin import onehot
-from postshift.rules.conversation import Fit
+from postshift.core.queries import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.problem import Problem
 
@@ -54,7 +54,7 @@ class PluginSearch:
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Search from equal weights."""
         weights, eta = np.ones(problem.n_classes), problem.val.eta
-        (best,) = yield from problem.label_values([np.argmax(weights * eta, axis=1)])
+        (best,) = yield from problem.label_scores([np.argmax(weights * eta, axis=1)])
         for _ in range(self.max_sweeps):
             before = best
             for label in in_turn(problem):
@@ -106,7 +106,7 @@ def _values_at(problem: Problem, weights: FloatArray, label: int, cuts: FloatArr
     if not problem.is_labelled:
         tried = np.tile(weights, (len(cuts), 1))
         tried[:, label] = cuts
-        return np.array((yield from problem.label_values([np.argmax(row * eta, axis=1) for row in tried])))
+        return np.array((yield from problem.label_scores([np.argmax(row * eta, axis=1) for row in tried])))
     without = np.where(np.arange(problem.n_classes) == label, -1.0, weights * eta)
     current = np.argmax(without, axis=1)  # what each row is predicted as long as label does not overtake
     ratios = overtaking(weights, eta, label)

@@ -8,10 +8,10 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.core.plugin import inverse_prior
-from postshift.rules.conversation import Fit
+from postshift.core.queries import Fit
+from postshift.core.rows import CONSTANT
 from postshift.rules.fitted import FittedRule, plug_in_rule
-from postshift.rules.problem import Problem
-from postshift.rules.table import CONSTANT
+from postshift.rules.problem import Problem, engine_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class InversePrior:
 
 def mean_prior(problem: Problem) -> FloatArray:
     """Return the mean of eta over the training rows, or over the validation rows where there are none."""
-    table = problem.val if problem.train is None else problem.train
-    if table.whole is not None:
-        sums = table.engine(CONSTANT).gram_sums()
+    rows = problem.val if problem.train is None else problem.train
+    if rows.whole is not None:
+        sums = engine_over(rows, CONSTANT).gram_sums()
         return np.asarray(sums.cross.sum(axis=0) / sums.total)
-    return np.asarray(np.average(table.eta, axis=0, weights=table.weights))
+    return np.asarray(np.average(rows.eta, axis=0, weights=rows.weights))

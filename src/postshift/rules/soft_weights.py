@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from postshift._validation import FloatArray
 from postshift.core.psi import DifferentiableMetric, gradient_of, value_of
-from postshift.rules.conversation import Fit
+from postshift.core.queries import Fit
 from postshift.rules.fitted import FittedRule, plug_in_rule
 from postshift.rules.posterior import FLOOR
 from postshift.rules.problem import Problem
@@ -37,7 +37,7 @@ class SmoothedPlugin:
 
     def usable(self, problem: Problem) -> bool:
         """Return whether soft predictions can be scored."""
-        return problem.kind != "hard"
+        return problem.kind.soft
 
     def bound(self, problem: Problem) -> int:
         """Return the queries of a coordinate search over a grid."""
@@ -160,13 +160,13 @@ def _ascend(objective: Objective, start: FloatArray) -> tuple[FloatArray, float]
 
 def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatArray]:
     """Return theta by a coordinate search over a grid, asking for the value of softened predictions."""
-    values = yield from problem.values([softened(problem.val.eta, theta) for theta in starts])
+    values = yield from problem.scores([softened(problem.val.eta, theta) for theta in starts])
     best, theta = max(values), starts[int(np.argmax(values))].copy()
     for _ in range(_SWEEPS):
         for label in in_turn(problem):
             tried = np.tile(theta, (len(_GRID), 1))
             tried[:, label] += _GRID
-            values = yield from problem.values([softened(problem.val.eta, row) for row in tried])
+            values = yield from problem.scores([softened(problem.val.eta, row) for row in tried])
             place = better_place(values, best)
             if place is not None:
                 best, theta = values[place], tried[place]

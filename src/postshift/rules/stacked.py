@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
-from postshift.rules.conversation import Fit
+from postshift.core.queries import Fit
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
@@ -22,7 +23,7 @@ class Stacked:
         return "stack" if isinstance(self.inner, Base) else f"stack + {self.inner.name}"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether clean labels are at hand."""
+        """Return whether there are clean labels."""
         return problem.val.labels is not None and self.inner.usable(problem)
 
     def bound(self, problem: Problem) -> int:
@@ -32,5 +33,6 @@ class Stacked:
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Fit the stack to the validation labels, then the inner rule to the posterior."""
         stack, stacked = problem.stacked
-        found = yield from self.inner.fit(stacked)
-        return found.through(stack, self.name)
+        as_rule = partial(FittedRule.through, posterior=stack, name=self.name)
+        found = yield from problem.asking(self.inner.fit(stacked), as_rule=as_rule)
+        return as_rule(found)

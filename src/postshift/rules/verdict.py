@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.moments import label_confusions
+from postshift.core.sums import label_confusions
 from postshift.rules.problem import Problem
 
 Kind = Literal["worth it", "may be noise", "not worth it"]

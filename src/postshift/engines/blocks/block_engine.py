@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from postshift._validation import FloatArray, check_count
-from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.core.statistics import Classifier
+from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.engines.blocks.row_block import BlockSource, FileFingerprint, RowBlock
 from postshift.engines.memory.memory_engine import Kernels, MemoryEngine, kernel_class, kernels_of_parts
 from postshift.exceptions import SettingError, ShapeError, WeightError
@@ -170,7 +169,7 @@ class BlockEngine:
         """
         source, n_classes, n_bases = self._source, self.n_classes, self.n_bases
         fixed = source.fixed_bytes + 8 * cells * (_TABLES + self._n_threads)
-        # Sums by ``core.moments`` hold up to eight tables (rows, m) in double precision, labels, weights, clusters and
+        # Sums by ``core.sums`` hold up to eight tables (rows, m) in double precision, labels, weights, clusters and
         # an order of rows.
         row = source.row_bytes + 8 * (8 * n_classes + 4 * n_bases + features) + 64
         fewest = min(MIN_ROWS * self._n_threads, source.n_rows)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import check_eta, check_labels, check_phi, check_weights, read_only
-from postshift.core.rows import Rows
+from postshift.core.rows import PHI, Rows
 from postshift.engines.memory.kernel_rows import kernel_table
 from postshift.exceptions import DataNotFoundError, InputError, PostshiftError, SettingError
 
@@ -36,7 +36,7 @@ class RowBlock:
     def of(cls, parts: Mapping[str, Any], files: Mapping[str, str], *, first: int = 0) -> RowBlock:
         """Return a block of these parts; the basis is constant where there is no ``phi``."""
         phi: Any = parts["phi"] if "phi" in parts else np.ones((len(parts["eta"]), 1), dtype=np.float32)
-        rows = Rows(eta=parts["eta"], phi=phi, labels=parts.get("labels"), weights=parts.get("weights"))
+        rows = Rows(eta=parts["eta"], bases={PHI: phi}, labels=parts.get("labels"), weights=parts.get("weights"))
         return cls(rows=rows, files={name: files[name] for name in parts}, first=first)
 
     def check(self, *, n_labels: int) -> None:
@@ -65,7 +65,7 @@ class RowBlock:
         return replace(
             rows,
             eta=kernel_table(rows.eta),
-            phi=kernel_table(rows.phi),
+            bases={PHI: kernel_table(rows.phi)},
             labels=None if rows.labels is None else read_only(rows.labels.astype(np.intp, copy=False)),
             weights=None if rows.weights is None else read_only(np.require(rows.weights, np.float64, ["C", "A"])),
         )

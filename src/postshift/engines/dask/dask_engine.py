@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from postshift._validation import FloatArray, check_count
-from postshift.core.moments import ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.core.statistics import Classifier
+from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.engines.dask.partitions import LazyPartition, PartitionSource
 from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_partition

@@ -12,7 +12,7 @@ look         (L, 1 + m, R, m)              (1 + L or 1 + L m, R, m)         sum 
 ===========  ============================  ===============================  ==================================
 
 In hard clusters, a look at the columns phi is the table of confusions. Any other classifier is summed by the functions
-of ``core.moments``.
+of ``core.sums``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ import numpy as np
 from postshift._installing import install
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
-from postshift.core.moments import (
+from postshift.core.plugin import PlugIn
+from postshift.core.rows import PHI, Rows
+from postshift.core.sums import (
+    Classifier,
     ClassifierSums,
     GramSums,
     LabelSums,
@@ -44,9 +47,6 @@ from postshift.core.moments import (
     pair_hits,
     weighted_confusions,
 )
-from postshift.core.plugin import PlugIn
-from postshift.core.rows import Rows
-from postshift.core.statistics import Classifier
 from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights, check_shapes, row_slices
 from postshift.engines.memory.numpy_kernels import NumpyKernels
 from postshift.engines.memory.sorted_bins import SortedBins
@@ -63,7 +63,7 @@ class MemoryEngine:
     """Sums over rows that fit in memory.
 
     Kernels sum a plug-in classifier without a table of its predictions, and a mixture member by member; any other
-    classifier is summed by the functions of ``core.moments``. Two classes in hard clusters are sorted once: a pass is
+    classifier is summed by the functions of ``core.sums``. Two classes in hard clusters are sorted once: a pass is
     then a few binary searches, for any number of rows.
 
     Parameters
@@ -232,7 +232,7 @@ class MemoryEngine:
         return table if name == "confusions" else np.diagonal(table, axis1=1, axis2=2)
 
     def _by_block(self, summed: Callable[[Rows], Summed]) -> Summed:
-        """Return sums by the functions of ``core.moments``, block by block, in double precision."""
+        """Return sums by the functions of ``core.sums``, block by block, in double precision."""
         return reduce(add, self._each(lambda block: summed(_doubled(block)), self._given.blocks(self._block_rows)))
 
     def _each(self, function: Callable[[Any], Summed], parts: Iterable[Any]) -> Iterable[Summed]:
@@ -296,7 +296,8 @@ def _look(block: Rows, distribution: FloatArray, *, n_categories: int, influence
 
 def _doubled(block: Rows) -> Rows:
     """Return a block in double precision."""
-    return replace(block, eta=block.eta.astype(np.float64, copy=False), phi=block.phi.astype(np.float64, copy=False))
+    eta, phi = (table.astype(np.float64, copy=False) for table in (block.eta, block.phi))
+    return replace(block, eta=eta, bases={PHI: phi})
 
 
 def _cluster_labels(rows: KernelRows, clusters: CodeArray) -> LabelSums:

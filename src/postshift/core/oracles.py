@@ -1,4 +1,4 @@
-"""Oracles: who answers the loop's queries on this machine."""
+"""Oracles on this machine: labels held here, and functions of predictions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
-from postshift.core.moments import weighted_confusions
+from postshift._validation import FloatArray, IntArray, check_count, check_labels, check_rows, check_weights
 from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import Kind, Query
+from postshift.core.queries import KindName, Query
+from postshift.core.sums import weighted_confusions
 from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning, ShapeError
 
 
@@ -32,11 +32,9 @@ class ConfusionOracle:
     metric : ConfusionMetric, optional
         The metric that will read the matrices: a class without rows is an error where the metric needs
         its recall (``needs_every_class``), otherwise a warning.
-    strict : bool, default=True
-        False makes that error a warning too, for a caller who knows what to put in place of the recall.
     """
 
-    kind: Kind = "confusion"
+    kind: KindName = "confusion"
     takes_subsets = True
 
     def __init__(
@@ -47,21 +45,18 @@ class ConfusionOracle:
         weights: Any = None,
         groups: Any = None,
         metric: ConfusionMetric | None = None,
-        strict: bool = True,
     ) -> None:
-        self._strict = strict
         self._n_classes = check_count(n_classes, name="n_classes", low=2)
         n_rows = np.size(labels)
         check_rows(n_rows, name="validation")
-        self.categories = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
-        self._n_categories = getattr(metric, "n_categories", n_classes)
-        if groups is not None:
-            n_groups = self._n_categories // n_classes if metric is not None else int(np.max(groups)) + 1
-            found = check_labels(groups, n_rows=n_rows, n_classes=n_groups, name="groups")
-            self.categories, self._n_categories = found * n_classes + self.categories, n_groups * n_classes
+        self._metric = metric
+        found = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
+        self._n_categories = int(getattr(metric, "n_categories", n_classes))
+        if groups is not None and metric is None:
+            self._n_categories = (int(np.max(groups)) + 1) * n_classes
+        self.categories = categories_of(found, groups, n_classes=n_classes, n_categories=self._n_categories)
         given = check_weights(weights, n_rows=n_rows, name="validation weights")
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
-        self._metric = metric
         if missing := self._missing(slice(None)):
             warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
 
@@ -86,19 +81,32 @@ class ConfusionOracle:
 
     def _missing(self, rows: Any) -> str:
         """Say which classes have none of these rows; an error where the metric needs their recall."""
-        counts = np.bincount(self.categories[rows], weights=self._weights[rows], minlength=self._n_categories)
-        missing = np.flatnonzero(counts == 0).tolist()
-        if not missing:
-            return ""
-        kind = "class" if self._n_categories == self._n_classes else "(group, class) pair"
-        n_rows = len(self.categories[rows])
-        what = f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {n_rows}"
-        if self._strict and self._metric is not None and getattr(self._metric, "needs_every_class", False):
+        size = {"n_classes": self._n_classes, "n_categories": self._n_categories}
+        what = missing_categories(self.categories[rows], self._weights[rows], **size)
+        if what and self._metric is not None and getattr(self._metric, "needs_every_class", False):
             raise MissingClassError(
                 f"{what}, and metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "
                 "is defined without it"
             )
         return what
+
+
+def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories: int) -> IntArray:
+    """Return the row of the confusion matrix that each validation row belongs to: its class, or its (group, class)."""
+    if groups is None:
+        return labels
+    found = check_labels(groups, n_rows=len(labels), n_classes=n_categories // n_classes, name="groups")
+    return found * n_classes + labels
+
+
+def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: int, n_categories: int) -> str:
+    """Say which classes, or (group, class) pairs, have no rows; nothing where all have some."""
+    counts = np.bincount(categories, weights=weights, minlength=n_categories)
+    missing = np.flatnonzero(counts == 0).tolist()
+    if not missing:
+        return ""
+    kind = "class" if n_categories == n_classes else "(group, class) pair"
+    return f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {len(categories)}"
 
 
 class SoftOracle:
@@ -117,7 +125,7 @@ class SoftOracle:
     ('soft', False)
     """
 
-    kind: Kind = "soft"
+    kind: KindName = "soft"
     takes_subsets = False
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -138,7 +146,7 @@ class HardOracle:
         says ``greater_is_better = False`` (see ``from_predictions``) get a minus.
     """
 
-    kind: Kind = "hard"
+    kind: KindName = "hard"
     takes_subsets = False
 
     def __init__(self, function: Callable[[Any], Any]) -> None:

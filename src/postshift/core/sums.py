@@ -1,4 +1,6 @@
-"""The small sums in which a sample enters the core. Sums of blocks add up to the sums of the whole.
+"""The small sums in which training rows enter the core, and the engine that computes them.
+
+Sums of blocks of rows add up to the sums of all rows.
 
 Notation, for a classifier h with distribution h(x) over the m classes:
 
@@ -28,15 +30,16 @@ step needs only the sums of the new vertex.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
-from postshift.exceptions import LabelError
+from postshift.exceptions import LabelError, SettingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class LabelSums:
     count: int
 
     def __add__(self, other: LabelSums) -> LabelSums:
-        """Return the sums of the concatenated samples."""
+        """Return the sums of the rows of both."""
         return LabelSums(
             pair=self.pair + other.pair,
             single=self.single + other.single,
@@ -68,7 +71,7 @@ class ClassifierSums:
     single: FloatArray
 
     def __add__(self, other: ClassifierSums) -> ClassifierSums:
-        """Return the sums of the concatenated samples."""
+        """Return the sums of the rows of both."""
         return ClassifierSums(pair=self.pair + other.pair, single=self.single + other.single)
 
     def mixed(self, other: ClassifierSums, step: float) -> ClassifierSums:
@@ -81,14 +84,14 @@ class ClassifierSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramSums:
-    """What influence regression needs of a sample once: sums of z z' (P, P) and of z p' (P, m)."""
+    """What influence regression needs of the rows once: sums of z z' (P, P) and of z p' (P, m)."""
 
     gram: FloatArray
     cross: FloatArray
     total: float
 
     def __add__(self, other: GramSums) -> GramSums:
-        """Return the sums of the concatenated samples."""
+        """Return the sums of the rows of both."""
         return GramSums(gram=self.gram + other.gram, cross=self.cross + other.cross, total=self.total + other.total)
 
 
@@ -100,43 +103,104 @@ class PairHits:
     reference: FloatArray
 
     def __add__(self, other: PairHits) -> PairHits:
-        """Return the sums of the concatenated samples."""
+        """Return the sums of the rows of both."""
         return PairHits(own=self.own + other.own, reference=self.reference + other.reference)
 
 
-def label_sums(sample: Rows) -> LabelSums:
+class Classifier(Protocol):
+    """Anything that turns basis functions and probabilities into class distributions."""
+
+    def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
+        """Return a class distribution (n, m) for every row."""
+
+
+class Engine(Protocol):
+    """An engine: it holds the training rows wherever they are and gives back sums over them.
+
+    Every method is one stateless pass; the sums do not depend on how the rows are cut into blocks.
+    The conformance suite in ``tests/contracts`` is the definition of correct.
+    """
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+
+    @property
+    def n_bases(self) -> int:
+        """Number of basis functions L."""
+
+    def label_sums(self) -> LabelSums:
+        """Return A, a and the totals."""
+
+    def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
+        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+
+    def gram_sums(self) -> GramSums:
+        """Return the sums of z z' and z p'; labels are not needed."""
+
+    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums of z (h p)' of the classifier; labels are not needed."""
+
+    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
+        """Return sums of w (1, columns) 1(y=i) h_j, (1 + K, R, m), the columns phi or, with ``influence``, phi (x) p.
+
+        The labels y may be categories finer than the classes, R of them, if the engine was made so.
+        """
+
+    def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
+        """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
+
+
+_IN_MEMORY: list[Callable[[Rows], Engine]] = []
+
+
+def use_for_rows(make: Callable[[Rows], Engine]) -> None:
+    """Say how rows in memory become an engine; ``postshift.engines`` does, for the core imports no engine."""
+    _IN_MEMORY[:] = [make]
+
+
+def engine_of(train: Rows | Engine) -> Engine:
+    """Return the engine of training rows: rows in memory get one, an engine is used as it is."""
+    if not isinstance(train, Rows):
+        return train
+    if not _IN_MEMORY:
+        raise SettingError("no engine for rows in memory is loaded: import postshift, or give an engine")
+    return _IN_MEMORY[0](train)
+
+
+def label_sums(block: Rows) -> LabelSums:
     """Return A, a and the totals of one block."""
-    shape = (sample.n_bases, sample.n_classes)
-    pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
-    classes = np.zeros(sample.n_classes)
-    for label, rows in _by_label(sample):
-        phi, weights = sample.phi[rows], sample.row_weights[rows]
+    shape = (block.n_bases, block.n_classes)
+    pair, single = np.zeros((block.n_bases, *shape)), np.zeros(shape)
+    classes = np.zeros(block.n_classes)
+    for label, rows in _by_label(block):
+        phi, weights = block.phi[rows], block.row_weights[rows]
         classes[label] = weights.sum()
         pair[:, :, label] = (phi * weights[:, None]).T @ phi
         single[:, label] = weights @ phi
-    return LabelSums(pair=pair, single=single, classes=classes, total=float(classes.sum()), count=sample.n_samples)
+    return LabelSums(pair=pair, single=single, classes=classes, total=float(classes.sum()), count=block.n_rows)
 
 
-def hit_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
+def hit_sums(block: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return B and b of a classifier that gives ``distribution`` (n, m) on this block."""
-    hit = sample.row_weights * np.take_along_axis(distribution, _labels(sample)[:, None], axis=1)[:, 0]
-    shape = (sample.n_bases, sample.n_classes)
-    pair, single = np.zeros((sample.n_bases, *shape)), np.zeros(shape)
-    for label, rows in _by_label(sample):
-        phi = sample.phi[rows]
+    hit = block.row_weights * np.take_along_axis(distribution, _labels(block)[:, None], axis=1)[:, 0]
+    shape = (block.n_bases, block.n_classes)
+    pair, single = np.zeros((block.n_bases, *shape)), np.zeros(shape)
+    for label, rows in _by_label(block):
+        phi = block.phi[rows]
         pair[:, :, label] = (phi * hit[rows, None]).T @ phi
         single[:, label] = hit[rows] @ phi
     return ClassifierSums(pair=pair, single=single)
 
 
-def confusion_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
+def confusion_sums(block: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return F and f of a classifier that gives ``distribution`` (n, m) on this block."""
-    n_bases, n_classes = sample.n_bases, sample.n_classes
+    n_bases, n_classes = block.n_bases, block.n_classes
     pair = np.zeros((n_bases, n_bases, n_classes, n_classes))
     single = np.zeros((n_bases, n_classes, n_classes))
-    weighted = sample.row_weights[:, None] * distribution
-    for label, rows in _by_label(sample):
-        phi, mass = sample.phi[rows], weighted[rows]
+    weighted = block.row_weights[:, None] * distribution
+    for label, rows in _by_label(block):
+        phi, mass = block.phi[rows], weighted[rows]
         for basis in range(n_bases):
             pair[basis, :, label] = (phi * phi[:, basis, None]).T @ mass
         single[:, label] = phi.T @ mass
@@ -149,18 +213,18 @@ def influence_features(eta: FloatArray, phi: FloatArray) -> FloatArray:
     return (phi[:, :, None] * eta[:, None, :]).reshape(n_rows, -1)
 
 
-def gram_sums(sample: Rows) -> GramSums:
+def gram_sums(block: Rows) -> GramSums:
     """Return the sums of z z' and z p' of one block, p its probabilities; labels are not needed."""
-    features = influence_features(sample.eta, sample.phi)
-    weighted = features * sample.row_weights[:, None]
-    return GramSums(gram=weighted.T @ features, cross=weighted.T @ sample.eta, total=float(sample.row_weights.sum()))
+    features = influence_features(block.eta, block.phi)
+    weighted = features * block.row_weights[:, None]
+    return GramSums(gram=weighted.T @ features, cross=weighted.T @ block.eta, total=float(block.row_weights.sum()))
 
 
-def influence_sums(sample: Rows, distribution: FloatArray) -> ClassifierSums:
+def influence_sums(block: Rows, distribution: FloatArray) -> ClassifierSums:
     """Return the sums of z (h p)' and phi (h p)' of one block: B and b with p in place of the labels."""
-    hits = sample.row_weights[:, None] * distribution * sample.eta
-    features = influence_features(sample.eta, sample.phi)
-    return ClassifierSums(pair=features.T @ hits, single=sample.phi.T @ hits)
+    hits = block.row_weights[:, None] * distribution * block.eta
+    features = influence_features(block.eta, block.phi)
+    return ClassifierSums(pair=features.T @ hits, single=block.phi.T @ hits)
 
 
 def weighted_confusions(
@@ -184,17 +248,17 @@ def label_confusions(
     return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
 
 
-def pair_hits(sample: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
+def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
     """Return the hits of the classifiers "i where ratio_li eta_i <= eta_reference, else reference".
 
     For every basis function l and class i there is one such classifier (the h^zeta of the appendix on
     Eq. (11), ``ratio = zeta / (1 - zeta)``); ``own`` counts its hits on rows of class i, ``reference``
     those on rows of the reference class.
     """
-    own = np.zeros((sample.n_bases, sample.n_classes))
+    own = np.zeros((block.n_bases, block.n_classes))
     missed = np.zeros_like(own)
-    for label, rows in _by_label(sample):
-        eta, weighted = sample.eta[rows], sample.phi[rows] * sample.row_weights[rows, None]
+    for label, rows in _by_label(block):
+        eta, weighted = block.eta[rows], block.phi[rows] * block.row_weights[rows, None]
         for basis, ratio in enumerate(ratios):
             if label == reference:
                 stays = ratio * eta > eta[:, [reference]]
@@ -205,16 +269,16 @@ def pair_hits(sample: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
     return PairHits(own=own, reference=missed)
 
 
-def _labels(sample: Rows) -> IntArray:
+def _labels(block: Rows) -> IntArray:
     """Return the labels, refused where there are none."""
-    if sample.labels is None:
-        raise LabelError("this sample has no labels; the sums of the training side need them: pass labels=...")
-    return sample.labels
+    if block.labels is None:
+        raise LabelError("these rows have no labels, and sums over the training rows need them: pass labels=...")
+    return block.labels
 
 
-def _by_label(sample: Rows) -> Iterator[tuple[int, IntArray]]:
+def _by_label(block: Rows) -> Iterator[tuple[int, IntArray]]:
     """Yield every label that occurs with its rows."""
-    labels = _labels(sample)
+    labels = _labels(block)
     order = np.argsort(labels, kind="stable")
     found, first = np.unique(labels[order], return_index=True)
     for label, rows in zip(found, np.split(order, first[1:]), strict=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift.core.probing import Departing, Fixed, Joined, Reassigning
+from postshift.core.probes import Departing, Fixed, Joined, Reassigning
 
 
 @pytest.mark.parametrize("family", [Fixed(), Departing(), Reassigning(), Joined(Fixed(), Departing())], ids=repr)

@@ -25,6 +25,25 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbePlan:
+    """How far the probes stand from the base, and what they are built around.
+
+    A probe is ``centre + reach phi_l M_r a`` with ``centre = (1 - share) h + share a``. The fixed probes have the
+    base itself as anchor a and share 1, so the centre is the base; the constrained probes (Eq. (11)) have an anchor
+    of their own, radius 1, and are mixed into the base by ``share``. Differences are taken to the centre: there the
+    equations keep the conditioning for which the anchor was made.
+    """
+
+    radius: float
+    share: float = 1.0
+
+    @property
+    def reach(self) -> float:
+        """The size of the displacement, by which equations are divided for the sake of their scale."""
+        return self.radius * self.share
+
+
 class ProbeFamily(Protocol):
     """A numbered family of ways to move predicted mass between the m classes."""
 
@@ -32,7 +51,7 @@ class ProbeFamily(Protocol):
         """Return the number of probes per basis function."""
 
     def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
-        """Return ``M_r mass`` along the last axis for each probe r: shape (len(probes), *mass.shape)."""
+        """Return ``M_r mass`` along the last axis for each probe r: shape ``(len(probes), *mass.shape)``."""
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, M_r mass_l>`` of every probe, from mass (L, R, m) and beta (R, m): shape (L, probes)."""

@@ -3,17 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postshift import Accuracy, GMean, Mixture, PlugIn, Rows, fw_eg
+from postshift import Mixture, PlugIn, Rows, fw_eg
 from postshift.core.constrained import constrained_probes
-from postshift.core.elicitation import elicit
+from postshift.core.elicit import solve
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import MemoryEngine
+from postshift.metrics import Accuracy, GMean
 from tests.problems import make_problem
 
 
 def test_diagnostics_are_part_of_the_result():
     sigma = np.diag([4.0, 2.0, 0.5, 1e-14])
-    found = elicit(sigma, np.ones(4), n_bases=2)
+    found = solve(sigma, np.ones(4), n_bases=2)
     assert (found.rank, found.n_unknowns) == (3, 4)
     assert (found.largest, found.smallest, found.condition) == pytest.approx((4, 0.5, 8))
     assert found.residual == pytest.approx(1.0)
@@ -22,7 +23,7 @@ def test_diagnostics_are_part_of_the_result():
 
 def test_ridge_shrinks():
     sigma, gains = np.diag([2.0, 1.0]), np.ones(2)
-    plain, shrunk = (elicit(sigma, gains, n_bases=1, ridge=ridge) for ridge in (0.0, 0.25))
+    plain, shrunk = (solve(sigma, gains, n_bases=1, ridge=ridge) for ridge in (0.0, 0.25))
     np.testing.assert_allclose(plain.alpha[0], [0.5, 1.0])
     np.testing.assert_allclose(shrunk.alpha[0], [2 / 5, 1 / 2])
 
@@ -32,13 +33,13 @@ def test_collinear_bases_have_a_deficient_rank_and_an_answer():
     problem = make_problem(seed=1, n_classes=2, n_bases=2, basis="hard")
 
     def with_all(sample):
-        phi = np.column_stack([np.ones(sample.n_samples), sample.phi])
+        phi = np.column_stack([np.ones(sample.n_rows), sample.phi])
         return Rows.of(sample.eta, phi=phi, labels=sample.labels)
 
     fit = fw_eg(with_all(problem.train), with_all(problem.val), GMean(), max_iter=3, linearise="gradient")
     apart = fw_eg(problem.train, problem.val, GMean(), max_iter=3, linearise="gradient")
     assert [line.rank for line in fit.trace[:-1]] == [4, 4, 4]
-    assert fit.value == pytest.approx(apart.value, rel=1e-9)
+    assert fit.score == pytest.approx(apart.score, rel=1e-9)
 
 
 def test_gamma_and_omega_are_relaxed_in_steps_and_reported():

@@ -1,0 +1,293 @@
+"""ElicitWeights (Algorithm 1): the equations of differences and their solution.
+
+Notation: R probes per basis function l, P coefficients per basis function k.
+
+==========  ==================  ===========================================================
+symbol      shape               meaning
+==========  ==================  ===========================================================
+sigma       (L R, L P)          Phi of each probe less Phi of the centre, Eq. (10) in differences
+gains       (L R,)              metric of each probe less metric of the centre
+alpha       (L, P)              sigma alpha = gains, minimum norm
+==========  ==================  ===========================================================
+
+The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the centre
+(shifting neither side, as printed, or one, as in Algorithm 3*, does not give the gradient), and the
+solution is that of minimum norm by SVD, for collinear bases and the full matrix are singular by nature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from postshift._validation import FloatArray
+from postshift.core.sums import Classifier, ClassifierSums, Engine, LabelSums
+from postshift.core.weighting import DIAGONAL, Weighting
+from postshift.exceptions import SingularProbesError
+
+RCOND = 1e-10  # singular values below this share of the largest count as zero
+_SMALL = 64  # up to so many unknowns the SVD is as fast, and its diagnostics are exact
+MAX_CONDITION = 1e6  # of any of the small systems of many classes; beyond it the SVD decides what is zero
+_POWER_STEPS = 8
+
+Map = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Elicitation:
+    """Elicited coefficients and how well the probes determined them.
+
+    ``largest`` and ``smallest`` are singular values of the equations of differences per unit of reach, of the
+    ``rank`` values that were kept (large systems: estimates). A rank below ``n_unknowns`` is a diagnostic,
+    not an error: collinear bases and full-matrix weights are never of full rank.
+    """
+
+    alpha: FloatArray
+    rank: int
+    largest: float
+    smallest: float
+    residual: float
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of coefficients."""
+        return int(self.alpha.size)
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the equations, over the kept singular values."""
+        return self.largest / self.smallest
+
+
+def elicit(
+    weighting: Weighting,
+    *,
+    labels: LabelSums,
+    anchor: ClassifierSums,
+    gains: FloatArray,
+    rcond: float = RCOND,
+    ridge: float = 0.0,
+) -> Elicitation:
+    """Return the example weights that explain the gains of the probes (Algorithm 1).
+
+    Parameters
+    ----------
+    weighting : Weighting
+        What the weights stand on.
+    labels : LabelSums
+        The training rows' sums that do not depend on a classifier.
+    anchor : ClassifierSums
+        The sums of the classifier that the probes are built around.
+    gains : array of shape (L R,)
+        The metric of each probe less that of the centre, per unit of reach: E in differences.
+    rcond, ridge : float
+        Of the least-squares solution, see :func:`solve`.
+    """
+    if weighting.name == DIAGONAL.name and len(gains) > _SMALL and ridge == 0:
+        found = solve_decoupled(labels, anchor, gains)
+        if found is not None:
+            return found
+    sigma = probe_matrix(weighting, labels=labels, anchor=anchor)  # lines 2 to 7
+    return solve(sigma, gains, n_bases=len(labels.single), rcond=rcond, ridge=ridge)  # line 8
+
+
+def probe_matrix(
+    weighting: Weighting,
+    *,
+    labels: LabelSums,
+    anchor: ClassifierSums,
+) -> FloatArray:
+    """Return sigma per unit of reach: the weighed entries of each probe less those of the centre, Eq. (10)."""
+    rows = weighting.displaced(labels, anchor)
+    size = rows.shape[0] * rows.shape[1]
+    return rows.reshape(size, -1) / labels.total
+
+
+def solve(
+    sigma: FloatArray, gains: FloatArray, *, n_bases: int, rcond: float = RCOND, ridge: float = 0.0
+) -> Elicitation:
+    """Solve ``sigma alpha = gains`` by least squares of minimum norm.
+
+    Parameters
+    ----------
+    sigma : array of shape (L R, L P)
+        Equations of differences.
+    gains : array of shape (L R,)
+        Differences of the metric.
+    n_bases : int
+        Number of basis functions L.
+    rcond : float
+        Singular values below ``rcond`` times the largest are treated as zero.
+    ridge : float
+        Shrinks along each singular direction as ``s / (s^2 + ridge s_max^2)``; 0 is plain least squares.
+    """
+    left, values, right = scipy.linalg.svd(sigma, full_matrices=False)
+    rank = int(np.count_nonzero(values > rcond * values[0])) if values[0] > 0 else 0
+    if rank == 0:
+        raise SingularProbesError(
+            f"none of the {len(gains)} probes changed a weighed training confusion (rank 0); the basis is "
+            "empty on the training rows: give one that covers them, or start from a classifier that predicts "
+            "more than one class"
+        )
+    kept = values[:rank]
+    shrunk = kept / (kept**2 + ridge * kept[0] ** 2)
+    alpha = right[:rank].T @ (shrunk * (left[:, :rank].T @ gains))
+    return Elicitation(
+        alpha=alpha.reshape(n_bases, -1),
+        rank=rank,
+        largest=float(values[0]),
+        smallest=float(values[rank - 1]),
+        residual=float(np.linalg.norm(sigma @ alpha - gains)),
+    )
+
+
+class ElicitedVertex:
+    """Finds the next vertex by the paper's way: weights elicited around the iterate (Algorithms 1 and 2).
+
+    Parameters
+    ----------
+    train : Engine
+        The engine that holds the training rows.
+    weighting : Weighting
+        What the weights stand on.
+    labels : LabelSums
+        The sums of the training labels.
+    anchor : Classifier, optional
+        What the probes are built around; None for the iterate itself.
+    unknown : array of bool, shape (L,)
+        Basis functions without rows, of which nothing can be learnt.
+    rcond, ridge : float
+        Of the least-squares solution.
+    """
+
+    def __init__(
+        self,
+        train: Engine,
+        *,
+        weighting: Weighting,
+        labels: LabelSums,
+        anchor: Classifier | None,
+        unknown: NDArray[np.bool_],
+        rcond: float,
+        ridge: float,
+    ) -> None:
+        self.weighting = weighting
+        self._train, self._labels, self._unknown = train, labels, unknown
+        self._rcond, self._ridge = rcond, ridge
+        self._anchor = None if anchor is None else self.sums_of(anchor)
+
+    def sums_of(self, classifier: Classifier) -> ClassifierSums:
+        """Return a classifier's sums over the training rows."""
+        return self._train.classifier_sums(classifier, confusions=self.weighting.needs_confusions)
+
+    def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
+        """Return the weights that explain the gains of the probes around the current iterate."""
+        anchor = sums if self._anchor is None else self._anchor
+        how = {"rcond": self._rcond, "ridge": self._ridge}
+        found = elicit(self.weighting, labels=self._labels, anchor=anchor, gains=gains, **how)
+        if not self._unknown.any():
+            return found
+        # Nothing was learnt where there are no rows: such a function takes the others' average, not weight 0.
+        mass = np.where(self._unknown, 0, self._labels.single.sum(axis=1))
+        alpha = np.where(self._unknown[:, None], mass @ found.alpha / mass.sum(), found.alpha)
+        return replace(found, alpha=alpha)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Equations:
+    """The equations and their solution as maps of (L, m) tables: A_i / n, B_i / n, B_i A_i^-1, and I less their sum."""
+
+    own: FloatArray
+    shared: FloatArray
+    per_class: FloatArray
+    meeting: FloatArray
+
+    def apply(self, alpha: FloatArray) -> FloatArray:
+        """Return the left sides."""
+        together = np.einsum("ilk,ki->l", self.shared, alpha)
+        return np.asarray(np.einsum("ilk,ki->li", self.own, alpha) - together[:, None])
+
+    def apply_transposed(self, right: FloatArray) -> FloatArray:
+        """Return the transposed map of ``apply``."""
+        spread = np.einsum("ilk,l->ki", self.shared, right.sum(axis=1))
+        return np.asarray(np.einsum("ilk,li->ki", self.own, right) - spread)
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return the coefficients that give the right sides."""
+        v = np.linalg.solve(self.meeting, np.einsum("ilk,ki->l", self.per_class, right))
+        return self._each_class(right + v[:, None])
+
+    def solve_transposed(self, alpha: FloatArray) -> FloatArray:
+        """Return the transposed map of ``solve``."""
+        classes = self._each_class(alpha)
+        v = np.linalg.solve(self.meeting.T, classes.sum(axis=1))
+        return np.asarray(classes + np.einsum("ilk,l->ki", self.per_class, v))
+
+    def _each_class(self, table: FloatArray) -> FloatArray:
+        """Return A_i^-1 of every column i."""
+        return np.asarray(np.linalg.solve(self.own, table.T[:, :, None])[:, :, 0].T)
+
+
+def solve_decoupled(labels: LabelSums, sums: ClassifierSums, gains: FloatArray) -> Elicitation | None:
+    """Solve the equations of diagonal weights in O(m L^3), or return None where they have no single solution.
+
+    With the fixed probes the equation of probe (l, i) is (Eq. (10) in differences, times n)
+
+        sum_k A[l,k,i] alpha[k,i] - v[l] = n gains[l,i],    v[l] = sum_kj B[l,k,j] alpha[k,j].
+
+    Given v, each class stands alone: ``alpha_i = A_i^-1 (n gains_i + v)``. Put into the definition of v, what is left
+    is one system of L unknowns, ``(I - sum_i B_i A_i^-1) v = sum_i B_i A_i^-1 n gains_i``. Collinear bases, and classes
+    without rows in a cluster, have many solutions; then :func:`solve` finds the one of minimum norm.
+
+    Parameters
+    ----------
+    labels : LabelSums
+        A of the training rows.
+    sums : ClassifierSums
+        B of what the probes are built around.
+    gains : array of shape (L m,)
+        Differences of the metric, per unit of reach.
+    """
+    equations = _equations(labels, sums)
+    if equations is None:
+        return None
+    right = gains.reshape(labels.single.shape)
+    alpha = equations.solve(right)
+    return Elicitation(
+        alpha=alpha,
+        rank=len(gains),
+        largest=_growth(equations.apply, equations.apply_transposed, right.shape),
+        smallest=1 / _growth(equations.solve, equations.solve_transposed, right.shape),
+        residual=float(np.linalg.norm(equations.apply(alpha) - right)),
+    )
+
+
+def _equations(labels: LabelSums, sums: ClassifierSums) -> _Equations | None:
+    """Return the equations, or None where one of the small systems is close to singular."""
+    own = np.moveaxis(labels.pair, 2, 0) / labels.total
+    shared = np.moveaxis(sums.pair, 2, 0) / labels.total
+    if _condition(own) > MAX_CONDITION:
+        return None
+    per_class = np.swapaxes(np.linalg.solve(own, np.swapaxes(shared, 1, 2)), 1, 2)  # own is symmetric
+    meeting = np.eye(own.shape[1]) - per_class.sum(axis=0)
+    if _condition(meeting[None]) > MAX_CONDITION:
+        return None
+    return _Equations(own=own, shared=shared, per_class=per_class, meeting=meeting)
+
+
+def _condition(matrices: FloatArray) -> float:
+    """Return the largest condition number of a stack of square matrices."""
+    values = np.linalg.svd(matrices, compute_uv=False)
+    return float((values[:, 0] / values[:, -1]).max()) if values[:, -1].min() > 0 else np.inf
+
+
+def _growth(forward: Map, back: Map, shape: tuple[int, ...]) -> float:
+    """Return the largest singular value of a linear map, by power steps from a fixed start."""
+    vector = np.random.default_rng(0).normal(size=shape)
+    for _ in range(_POWER_STEPS):
+        vector = back(forward(vector / np.linalg.norm(vector)))
+    return float(np.sqrt(np.linalg.norm(vector)))

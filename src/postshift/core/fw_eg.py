@@ -1,0 +1,500 @@
+"""The paper's three algorithms as calls: ElicitWeights, PI-EW and FW-EG.
+
+===============  ====================================  ==========================================================
+call             is                                    asks
+===============  ====================================  ==========================================================
+elicit_weights   Algorithm 1, around any classifier    one look: the classifier and every probe around it
+pi_ew            Algorithm 2: one plug-in classifier   one look, and the score of the result
+fw_eg            Algorithm 3: Frank-Wolfe              a look in every iteration
+===============  ====================================  ==========================================================
+
+``fw_eg_session`` is ``fw_eg`` as a session: ask, tell, and the result at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postshift._validation import IntArray, check_count, check_in_range, check_rows
+from postshift.core.constrained import ConstrainedProbes, constrained_probes
+from postshift.core.elicit import RCOND, Elicitation, ElicitedVertex
+from postshift.core.frank_wolfe import FitResult, affordable, frank_wolfe, harmonic, max_queries, shares_of
+from postshift.core.look import Linearise, Look, Newest, make_look
+from postshift.core.mixture import Mixture
+from postshift.core.oracles import ConfusionOracle
+from postshift.core.plugin import PlugIn, inverse_prior
+from postshift.core.probes import ProbePlan
+from postshift.core.psi import ConfusionMetric, maximised
+from postshift.core.queries import Fit, Kind, Oracle, Query, kind_named
+from postshift.core.rows import Rows
+from postshift.core.session import Session
+from postshift.core.sums import Engine, LabelSums, engine_of
+from postshift.core.weighting import DIAGONAL, weighting_named
+from postshift.exceptions import (
+    EmptyBasisWarning,
+    LabelError,
+    MetricError,
+    MissingClassWarning,
+    SettingError,
+    ShapeError,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What defines any run: the number of iterations, a budget, a seed."""
+
+    max_iter: int = 30
+    budget: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their ranges; keep plain numbers, whatever they were given as."""
+        object.__setattr__(self, "max_iter", check_count(self.max_iter, name="max_iter", low=1))
+        object.__setattr__(self, "random_state", check_count(self.random_state, name="random_state", low=0))
+        if self.budget is not None:
+            object.__setattr__(self, "budget", check_count(self.budget, name="budget", low=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(RunSettings):
+    """What defines a run of the paper's method, apart from the data.
+
+    Attributes
+    ----------
+    weighting : {"diagonal", "columns", "full"}
+        What the example weights are put on; usually what the metric says it depends on.
+    radius : float in (0, 1]
+        How far the probes stand from the current classifier (the paper's epsilon).
+    max_iter : int
+        Number of Frank-Wolfe iterations T; 1 is PI-EW.
+    linearise : {"probes", "gradient"}
+        Whether a known psi is evaluated at the probes or differentiated (confusion queries only).
+    rcond, ridge : float
+        Of the least-squares solution, see :func:`postshift.core.elicit.solve`.
+    min_hit, max_leak : float, optional
+        gamma and omega of Eq. (11): both given, the constrained probes are used (disjoint groups only).
+    budget : int, optional
+        The most queries that may be asked; iterations that it cannot pay for are not begun.
+    random_state : int
+        Seed of the draws by which hard labels are asked about.
+    """
+
+    weighting: str = "diagonal"
+    radius: float = 0.1
+    linearise: Linearise = "probes"
+    rcond: float = RCOND
+    ridge: float = 0.0
+    min_hit: float | None = None
+    max_leak: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their ranges."""
+        super().__post_init__()
+        checked: dict[str, Any] = {
+            "radius": check_in_range(self.radius, name="radius", low=0, high=1, open_low=True),
+            "rcond": check_in_range(self.rcond, name="rcond", low=0, high=1, open_high=True),
+            "ridge": check_in_range(self.ridge, name="ridge", low=0, high=np.inf, open_high=True),
+        }
+        for name in ("min_hit", "max_leak"):
+            if getattr(self, name) is not None:
+                checked[name] = check_in_range(getattr(self, name), name=name, low=0, high=1, open_low=True)
+        for name, value in checked.items():  # plain numbers, whatever they were given as
+            object.__setattr__(self, name, value)
+        weighting_named(self.weighting)
+        if self.linearise not in ("probes", "gradient"):
+            raise SettingError(f"linearise must be 'probes' or 'gradient'. Got {self.linearise!r} instead")
+        if (self.min_hit is None) != (self.max_leak is None):
+            raise SettingError("min_hit and max_leak must be given together, or neither (the fixed probes)")
+        if self.min_hit is not None and self.weighting != DIAGONAL.name:
+            raise SettingError(f"constrained probes serve weighting 'diagonal'. Got {self.weighting!r} instead")
+
+
+# -- the calls ------------------------------------------------------------------------------------------------
+
+
+def fw_eg(
+    train: Rows | Engine,
+    val: Rows,
+    metric: ConfusionMetric | Oracle,
+    *,
+    oracle: Oracle | None = None,
+    start: Mixture | None = None,
+    halves: tuple[IntArray, IntArray] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    on_answer: Callable[[Query, Any], None] | None = None,
+    **settings: Any,
+) -> FitResult:
+    """Fit a mixture of plug-in classifiers by Frank-Wolfe with elicited gradients (Algorithm 3).
+
+    Parameters
+    ----------
+    train : Rows or Engine
+        Training rows with labels, or an engine that holds them.
+    val : Rows
+        Validation rows; with labels where ``metric`` is a function of the confusion matrix.
+    metric : ConfusionMetric or Oracle
+        What to maximise: psi(C), or an oracle that answers queries about predictions. A cost is minimised: its scores
+        are negative. An oracle owns labels and weights; those of ``val`` are for psi(C) alone.
+    oracle : Oracle, optional
+        With a psi(C): what answers with confusion matrices, where the labels are not in ``val``.
+    start : Mixture, optional
+        The first iterate; by default the inverse-prior plug-in.
+    halves : pair of row arrays, optional
+        Algorithm 3*: elicit on the first rows, take the gradient on the second.
+    journal : path, optional
+        A file that keeps every answer; the same call resumes it.
+    on_answer : callable, optional
+        Called with every query and its answer.
+    **settings
+        Fields of :class:`Settings`; ``weighting`` defaults to what the metric says it depends on.
+
+    Returns
+    -------
+    FitResult
+        The mixture, the trace and the number of queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from postshift import Rows, fw_eg
+    >>> from postshift.metrics import GMean
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(1, 4, size=2000)
+    >>> y = (rng.random(2000) < p).astype(int)
+    >>> rows = Rows.of(np.column_stack([1 - p, p]), labels=y)
+    >>> fit = fw_eg(rows, rows, GMean(), max_iter=10)
+    >>> bool(fit.score > GMean().value(np.array([[(1 - y).sum(), 0], [y.sum(), 0]]) / 2000))
+    True
+    """
+    psi, asked = _metric_and_oracle(metric, oracle, val)
+    if halves is not None and not asked.takes_subsets:
+        raise MetricError("this oracle scores all validation rows or none, so they cannot be split in halves")
+    how: dict[str, Any] = {"metric": psi, "start": start, "halves": halves}
+    with fw_eg_session(train, val, kind=asked.kind, journal=journal, **how, **settings) as session:
+        return session.run(asked, on_answer=on_answer)
+
+
+def pi_ew(train: Rows | Engine, val: Rows, metric: ConfusionMetric | Oracle, **options: Any) -> FitResult:
+    """Fit one plug-in classifier with elicited weights (Algorithm 2), for linear metrics.
+
+    It is the first iteration of :func:`fw_eg`, whose parameters it takes: the first step has size 1.
+    """
+    if "max_iter" in options:
+        raise SettingError("pi_ew makes one iteration and takes no max_iter: use fw_eg")
+    return fw_eg(train, val, metric, **options, max_iter=1)
+
+
+def elicit_weights(
+    train: Rows | Engine,
+    val: Rows,
+    metric: ConfusionMetric | Oracle,
+    *,
+    base: Mixture | None = None,
+    oracle: Oracle | None = None,
+    **settings: Any,
+) -> Elicitation:
+    """Return the example weights that make the training rows tell the metric around a classifier (Algorithm 1).
+
+    Parameters
+    ----------
+    train : Rows or Engine
+        Training rows with labels, or an engine that holds them.
+    val : Rows
+        Validation rows; with labels where ``metric`` is a function of the confusion matrix.
+    metric : ConfusionMetric or Oracle
+        The metric, as in :func:`fw_eg`.
+    base : Mixture, optional
+        The classifier that is probed; by default the inverse-prior plug-in.
+    oracle : Oracle, optional
+        With a psi(C): what answers with confusion matrices.
+    **settings
+        ``weighting``, ``radius``, ``linearise``, ``rcond``, ``ridge``, ``min_hit``, ``max_leak`` and ``random_state``
+        of :class:`Settings`.
+
+    Returns
+    -------
+    Elicitation
+        ``alpha`` (L, P), with rank, condition and residual. ``PlugIn(weighting=..., alpha=found.alpha, ...)`` is the
+        plug-in classifier of Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from postshift import Rows, elicit_weights
+    >>> from postshift.metrics import Accuracy
+    >>> eta = np.array([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4], [0.1, 0.9]])
+    >>> rows = Rows.of(eta, labels=[0, 1, 1, 1])
+    >>> elicit_weights(rows, rows, Accuracy()).alpha.round(6)
+    array([[1., 1.]])
+    """
+    psi, asked = _metric_and_oracle(metric, oracle, val)
+    chosen = _settings(psi, settings)
+    run = _Run.of(engine_of(train), val, kind=kind_named(asked.kind), metric=psi, settings=chosen, start=base)
+
+    def fit() -> Fit[Elicitation]:
+        newest = Newest(iteration=0, classifier=run.start, step=1.0, last=False)
+        view = yield from run.look.at(newest, None)
+        return run.finder.find(run.finder.sums_of(run.start), run.look.gains(view))
+
+    return Session(fit).run(asked)
+
+
+def fw_eg_session(
+    train: Rows | Engine,
+    val: Rows,
+    *,
+    kind: str,
+    metric: ConfusionMetric | None = None,
+    start: Mixture | None = None,
+    halves: tuple[IntArray, IntArray] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> Session[FitResult]:
+    """Return FW-EG as a session: ``ask()`` for the open queries, ``tell()`` the answers, ``result()`` at the end.
+
+    Parameters
+    ----------
+    train, val, start, halves, journal, **settings
+        As in :func:`fw_eg`; the labels of ``val`` are not read.
+    kind : {"confusion", "soft", "hard"}
+        Which queries will be answered.
+    metric : ConfusionMetric, optional
+        psi, needed for kind "confusion".
+    """
+    chosen = _settings(metric, settings)
+    how: dict[str, Any] = {"kind": kind_named(kind), "metric": metric, "start": start, "halves": halves}
+    engine = engine_of(train)
+    run = _Run.of(engine, val, settings=chosen, **how)
+    about = "" if journal is None else _about(engine, val, chosen, **how)
+    limit = max_queries(run.look, run.n_iter)
+    return Session(run.fit, budget=chosen.budget, journal=journal, about=about, max_queries=limit)
+
+
+def fw_eg_fit(
+    train: Engine,
+    val: Rows,
+    *,
+    kind: Kind,
+    metric: ConfusionMetric | None = None,
+    settings: Settings | None = None,
+    start: Mixture | None = None,
+    halves: tuple[IntArray, IntArray] | None = None,
+    held: Engine | None = None,
+) -> Fit[FitResult]:
+    """Return FW-EG as a fit, a generator of queries; see :func:`fw_eg`.
+
+    ``held`` is an engine that holds the validation rows with their labels: then nothing is asked.
+    """
+    how: dict[str, Any] = {"start": start, "halves": halves, "held": held}
+    return _Run.of(train, val, kind=kind, metric=metric, settings=settings or Settings(), **how).fit()
+
+
+# -- what the calls stand on ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Run:
+    """The parts of a run: how it looks, how it finds a vertex, where it starts, how long it is."""
+
+    look: Look
+    finder: ElicitedVertex
+    start: Mixture
+    probes: ConstrainedProbes | None
+    n_iter: int
+    n_classes: int
+
+    @classmethod
+    def of(
+        cls,
+        train: Engine,
+        val: Rows,
+        *,
+        kind: Kind,
+        metric: ConfusionMetric | None,
+        settings: Settings,
+        start: Mixture | None = None,
+        halves: tuple[IntArray, IntArray] | None = None,
+        held: Engine | None = None,
+    ) -> _Run:
+        """Check both sides against each other, and make the parts."""
+        _check_sides(train, val, start)
+        labels = train.label_sums()
+        _check_training_labels(labels)
+        weighting, plan, probes = weighting_named(settings.weighting), ProbePlan(radius=settings.radius), None
+        if settings.min_hit is not None and settings.max_leak is not None:
+            probes = constrained_probes(train, min_hit=settings.min_hit, max_leak=settings.max_leak)
+            plan = ProbePlan(radius=1.0, share=settings.radius)
+        anchor = None if probes is None else probes.anchor
+        look = make_look(
+            val,
+            kind,
+            metric=metric,
+            held=held,
+            influence=False,
+            functions=lambda: val.phi,
+            family=weighting.probes,
+            plan=plan,
+            linearise=settings.linearise,
+            halves=None if halves is None else _checked_halves(halves, val.n_rows),
+            anchor=anchor,
+            seed=settings.random_state,
+        )
+        finder = ElicitedVertex(
+            train,
+            weighting=weighting,
+            labels=labels,
+            anchor=anchor,
+            unknown=_without_rows(labels, val),
+            rcond=settings.rcond,
+            ridge=settings.ridge,
+        )
+        first = start or Mixture.of([inverse_prior(labels.classes, n_bases=val.n_bases)], [1.0])
+        n_iter = affordable(look, max_iter=settings.max_iter, budget=settings.budget)
+        return cls(look=look, finder=finder, start=first, probes=probes, n_iter=n_iter, n_classes=val.n_classes)
+
+    def fit(self) -> Fit[FitResult]:
+        """Run the loop, and say in its result what the constrained probes came to."""
+        mixed, how = partial(_mixed, self.start), {"max_iter": self.n_iter, "n_classes": self.n_classes}
+        found = yield from frank_wolfe(self.look, self.finder, self.start, step=harmonic, mixed=mixed, **how)
+        return replace(found, probes=self.probes)
+
+
+def _settings(metric: ConfusionMetric | None, given: dict[str, Any]) -> Settings:
+    """Return the settings of a run; the weights stand on what the metric depends on, unless asked otherwise."""
+    return Settings(**{"weighting": "diagonal" if metric is None else metric.weighting, **given})
+
+
+def _metric_and_oracle(
+    metric: ConfusionMetric | Oracle, oracle: Oracle | None, val: Rows
+) -> tuple[ConfusionMetric | None, Oracle]:
+    """Return psi, if it is known, and what answers: the oracle given, or one made of the validation labels."""
+    if isinstance(metric, ConfusionMetric):
+        psi = maximised(metric)
+        return psi, oracle or _label_oracle(psi, val)
+    if isinstance(metric, type) or not hasattr(metric, "answer"):
+        raise MetricError(
+            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or an oracle "
+            f"(SoftOracle(f), HardOracle(f), ...). Got {metric!r} instead"
+        )
+    if val.weights is not None:
+        raise MetricError("validation weights belong to the oracle that answers: give them to it, not to val")
+    return None, metric
+
+
+def _label_oracle(metric: ConfusionMetric, val: Rows) -> Oracle:
+    """Return an oracle made of the validation labels."""
+    if val.labels is None:
+        raise LabelError(
+            f"metric {metric.name!r} is a function of the confusion matrix and needs validation labels: "
+            "pass labels=... to Rows.of, or give an oracle"
+        )
+    return ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric)
+
+
+def _mixed(start: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
+    """Return an iterate as a mixture of plug-ins, the start included where it has a share."""
+    shares = shares_of(steps)
+    return Mixture.of([*start.members, *vertices], np.concatenate([shares[0] * start.shares, shares[1:]]))
+
+
+def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
+    """Refuse training and validation rows that do not fit each other."""
+    check_rows(val.n_rows, name="validation")
+    sides = {"training rows": (train.n_classes, train.n_bases)}
+    if start is not None:
+        if not isinstance(start, Mixture):
+            raise SettingError(f"start must be a Mixture: Mixture.of([plug_in], [1.0]). Got {type(start).__name__}")
+        sides["start"] = (start.n_classes, start.n_bases)
+    for name, found in sides.items():
+        if found != (val.n_classes, val.n_bases):
+            raise ShapeError(
+                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the {name} "
+                f"{found[0]} and {found[1]}: both sides need the same model and the same basis"
+            )
+
+
+def _check_training_labels(labels: LabelSums) -> None:
+    """Refuse training labels of one class, and warn of classes without rows."""
+    check_rows(labels.count, name="training")
+    missing = np.flatnonzero(labels.classes == 0).tolist()
+    if len(missing) >= len(labels.classes) - 1:
+        raise LabelError("all training rows have the same class: there is nothing to weigh one against the other")
+    if missing:
+        warnings.warn(
+            f"no training row of class {missing if len(missing) > 1 else missing[0]}: no weight can be elicited for it",
+            MissingClassWarning,
+            stacklevel=5,
+        )
+
+
+def _without_rows(labels: LabelSums, val: Rows) -> NDArray[np.bool_]:
+    """Return which basis functions have no training or no validation rows, with a warning if any."""
+    unknown: NDArray[np.bool_] = (labels.single.sum(axis=1) == 0) | (val.phi.sum(axis=0) == 0)
+    if unknown.any():
+        warnings.warn(
+            f"basis functions {np.flatnonzero(unknown).tolist()} have no training or no validation rows: "
+            "they take the average weights of the others",
+            EmptyBasisWarning,
+            stacklevel=5,
+        )
+    return unknown
+
+
+def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Return two sorted, disjoint, non-empty arrays of row numbers."""
+    problem = f"halves must be two arrays of distinct row numbers in 0..{n_rows - 1}, none in both"
+    try:
+        first, second = (np.sort(np.asarray(half)) for half in halves)
+        together = np.sort(np.concatenate([first, second]))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{problem}. Got {type(halves).__name__}: {error}") from error
+    whole = together.dtype.kind in "iu" and first.ndim == 1 and first.size > 0 and second.size > 0
+    if not whole or together[0] < 0 or together[-1] >= n_rows or (np.diff(together) == 0).any():
+        raise ShapeError(f"{problem}. Got {first.size} and {second.size} values")
+    return first.astype(np.intp), second.astype(np.intp)
+
+
+def _about(
+    train: Engine,
+    val: Rows,
+    settings: Settings,
+    *,
+    kind: Kind,
+    metric: ConfusionMetric | None,
+    start: Mixture | None,
+    halves: Any,
+) -> str:
+    """Return a digest of all that the queries of a run depend on; sums of its labels stand for the training rows."""
+    digest = hashlib.blake2b(f"{kind.name}/{_identity(metric)}/{asdict(settings)}".encode(), digest_size=16)
+    labels = train.label_sums()
+    # Sums in single precision: their last digits depend on how the rows are cut into blocks.
+    arrays: list[NDArray[Any]] = [val.eta, val.phi, labels.pair.astype(np.float32)]
+    arrays += [array for array in (val.labels, val.weights) if array is not None]
+    arrays += [np.asarray(half) for half in halves or ()]
+    if start is not None:
+        arrays += [start.shares, *(member.alpha for member in start.members)]
+    first = start or Mixture.of([inverse_prior(labels.classes, n_bases=val.n_bases)], [1.0])
+    arrays.append(train.classifier_sums(first, confusions=False).single.astype(np.float32))
+    for array in arrays:
+        digest.update(f"{array.dtype.str}/{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _identity(metric: ConfusionMetric | None) -> str:
+    """Return what distinguishes one metric from another: its repr, or its name where the repr is an address."""
+    if metric is None:
+        return ""
+    if type(metric).__repr__ is object.__repr__:
+        return metric.name
+    with np.printoptions(threshold=2**31, precision=17, floatmode="unique"):
+        return f"{metric.name}/{metric!r}"

@@ -1,0 +1,423 @@
+"""Looks: the three ways to learn the score of an iterate h^t and the gain of every probe around it.
+
+==============  =======================================================  ======================================
+look            sees                                                     asks, in iteration t
+==============  =======================================================  ======================================
+LocalLook       confusion matrices, counted by an engine that has the    nothing
+                validation rows with their labels
+ConfusionLook   confusion matrices, answered by an oracle                one query: the newest vertex's matrices
+ScoreLook       scores of predictions, soft or hard                      one query for h^t and one for each probe
+==============  =======================================================  ======================================
+
+Confusion matrices are linear in h, so a view of the newest vertex suffices for all probes around the new iterate. A
+*view* of matrices is an array (1 or 2, parts, 1 + L, R, m): base and, if any, anchor; on each part of the validation
+rows; without and with each basis function. Part 0 serves the elicitation. Part 1, if the rows were split in two
+(Algorithm 3*), is where the gradient is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray, read_only
+from postshift.core.draws import Draws, drawn_labels, even_order, shared_draws
+from postshift.core.probes import ProbeFamily, ProbePlan
+from postshift.core.psi import (
+    ConfusionMetric,
+    DifferentiableMetric,
+    check_classes,
+    check_is_maximised,
+    gradient_of,
+    value_of,
+)
+from postshift.core.queries import Fit, Kind, Query
+from postshift.core.rows import Rows
+from postshift.core.sums import Classifier, Engine
+from postshift.exceptions import MetricError, SettingError
+
+Linearise = Literal["probes", "gradient"]
+Probe = tuple[()] | tuple[int, int]  # no probe: their centre; else basis function and number
+ROUNDING = 1e-14  # of a metric, relative
+_CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Newest:
+    """What is new in iterate h^t: the start or a vertex, mixed into h^(t-1) with a step of this size."""
+
+    iteration: int
+    classifier: Classifier
+    step: float
+    last: bool  # the score of h^t is all that is wanted
+
+
+class Look(Protocol):
+    """One way to look at an iterate."""
+
+    asked: set[str]  # fingerprints of the queries of the run so far
+
+    def n_queries(self, *, first: bool, last: bool) -> int:
+        """Return the number of queries of a look, before any is found to be known already."""
+
+    def at(self, newest: Newest, previous: Any) -> Fit[Any]:
+        """Return the view of h^t from that of h^(t-1), asking through ``yield`` (lines 4 to 8 of Algorithm 3)."""
+
+    def score(self, view: Any) -> float:
+        """Return the metric of h^t."""
+
+    def gains(self, view: Any) -> FloatArray:
+        """Return the gain of every probe (L R,) per unit of reach."""
+
+    def rounding(self, view: Any) -> float:
+        """Return the size of gains that are nothing but rounding."""
+
+
+class _MatrixLook:
+    """What both looks through confusion matrices share: psi at the probes, or its gradient."""
+
+    def __init__(
+        self,
+        metric: ConfusionMetric,
+        *,
+        n_classes: int,
+        linearise: Linearise,
+        family: ProbeFamily,
+        plan: ProbePlan,
+        anchor: Classifier | None,
+    ) -> None:
+        check_is_maximised(metric)
+        check_classes(metric, n_classes=n_classes)
+        if linearise == "gradient" and not isinstance(metric, DifferentiableMetric):
+            raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
+        self._metric, self._family, self._plan, self._linearise = metric, family, plan, linearise
+        self._anchor, self._n_probes = anchor, family.n_probes(n_classes)
+        self.asked: set[str] = set()
+
+    def score(self, view: FloatArray) -> float:
+        """Return psi of h^t on the rows that serve the elicitation."""
+        return float(value_of(self._metric, view[0, 0, 0]))
+
+    def gains(self, view: FloatArray) -> FloatArray:
+        """Return psi at each probe less psi at the centre, or the gradient's estimate of it."""
+        base, anchor = view[0, 0], view[-1, 0]
+        if self._linearise == "gradient":
+            slope = gradient_of(cast("DifferentiableMetric", self._metric), view[0, -1, 0])
+            return self._family.slopes(anchor[1:], slope).reshape(-1)
+        reach = self._plan.reach
+        centre = (1 - self._plan.share) * base[0] + self._plan.share * anchor[0]
+        # Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
+        chunks = [value_of(self._metric, np.maximum(centre + reach * moved, 0)) for moved in self._moves(anchor)]
+        return ((np.concatenate(chunks, axis=1) - value_of(self._metric, centre)) / reach).reshape(-1)
+
+    def rounding(self, view: FloatArray) -> float:
+        """Return what differences of psi lose; a gradient is no difference."""
+        return 0.0 if self._linearise == "gradient" else ROUNDING * abs(self.score(view)) / self._plan.reach
+
+    def _moves(self, anchor: FloatArray) -> Iterator[FloatArray]:
+        """Yield the displacements of the confusion matrix per unit of reach, (L, some probes, R, m)."""
+        size = max(1, _CHUNK // anchor[1:].size)
+        for first in range(0, self._n_probes, size):
+            probes = np.arange(first, min(first + size, self._n_probes))
+            yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1)
+
+
+class LocalLook(_MatrixLook):
+    """Looks at validation rows that are here with their labels: it asks nothing.
+
+    Parameters
+    ----------
+    held : Engine
+        The engine that holds the validation rows with their labels.
+    metric : ConfusionMetric
+        psi.
+    influence : bool
+        Whether the probes stand on the features of influence regression, z, and not on phi.
+    **how
+        Number of classes, linearisation, probe family, plan and anchor.
+    """
+
+    def __init__(self, held: Engine, metric: ConfusionMetric, *, influence: bool, **how: Any) -> None:
+        super().__init__(metric, **how)
+        self._held, self._influence = held, influence
+
+    def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
+        """Look at the newest vertex and mix it in; the anchor's part stays."""
+        yield from ()
+        found = self._seen(newest.classifier)
+        if previous is None:
+            return np.stack([found] if self._anchor is None else [found, self._seen(self._anchor)])
+        mixed = previous.copy()
+        mixed[0] = (1 - newest.step) * previous[0] + newest.step * found
+        return mixed
+
+    def _seen(self, classifier: Classifier) -> FloatArray:
+        """Return the matrices (1, 1 + K, R, m) of a classifier, as shares of the weight."""
+        seen = self._held.look(classifier, influence=self._influence)
+        return np.asarray(seen[None] / seen[0].sum())
+
+
+class ConfusionLook(_MatrixLook):
+    """Looks through confusion matrices that an oracle answers with; psi is evaluated here.
+
+    Parameters
+    ----------
+    val : Rows
+        eta and phi of the validation rows.
+    metric : ConfusionMetric
+        psi.
+    functions : array of shape (n, K)
+        What the probes stand on: phi, or the features of influence regression.
+    parts : sequence of row arrays or None
+        The rows of each part of the sample that is asked about; None for all rows.
+    **how
+        Linearisation, probe family, plan and anchor.
+    """
+
+    def __init__(
+        self,
+        val: Rows,
+        metric: ConfusionMetric,
+        *,
+        functions: FloatArray,
+        parts: Sequence[IntArray | None],
+        **how: Any,
+    ) -> None:
+        super().__init__(metric, n_classes=val.n_classes, **how)
+        self._val, self._parts = val, parts
+        self._columns = np.column_stack([np.ones(val.n_rows), functions])
+
+    def n_queries(self, *, first: bool, last: bool) -> int:
+        """Return one per part (of the last iterate: the first part alone), at the start as many for the anchor."""
+        n_parts = 1 if last else len(self._parts)
+        return n_parts * (2 if first and self._anchor is not None else 1)
+
+    def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
+        """Ask about the newest vertex only, and mix its matrices in; the anchor's stay."""
+        queries = self._queries(newest)
+        self.asked = set() if previous is None else self.asked
+        self.asked |= {query.fingerprint() for query in queries}
+        answers = yield queries
+        if previous is None:
+            return np.stack(answers).reshape(-1, len(self._parts), *answers[0].shape)
+        mixed = previous.copy()
+        for part, found in enumerate(answers):
+            mixed[0, part] = (1 - newest.step) * previous[0, part] + newest.step * found
+        return mixed
+
+    def _queries(self, newest: Newest) -> list[Query]:
+        """Return the queries of a look."""
+        t, val = newest.iteration, self._val
+        shown = [("the start" if t == 0 else f"plug-in number {t}", newest.classifier)]
+        if t == 0 and self._anchor is not None:
+            shown.append(("the anchor", self._anchor))
+        return [
+            self._query(f"{t}:{place}.{part}", name, classifier.distribution(val.eta, val.phi), rows)
+            for place, (name, classifier) in enumerate(shown)
+            for part, rows in enumerate(self._parts[:1] if newest.last else self._parts)
+        ]
+
+    def _query(self, key: str, name: str, table: FloatArray, rows: IntArray | None) -> Query:
+        """Return a query about one table on some rows."""
+        every = slice(None) if rows is None else rows
+        columns = self._columns[every]
+        n_categories = getattr(self._metric, "n_categories", self._val.n_classes)
+        return Query(
+            key=key,
+            kind="confusion",
+            text=f"confusion matrices of {name}",
+            n_rows=self._val.n_rows,
+            rows=rows,
+            columns=read_only(columns),
+            shape=(columns.shape[1], n_categories, self._val.n_classes),
+            _predict=lambda: table[every],
+        )
+
+
+class ScoreLook:
+    """Looks through the score of the iterate and of each probe, by soft or by hard predictions.
+
+    A view is a pair: the table of h^t on the validation rows, and the scores.
+
+    Parameters
+    ----------
+    val : Rows
+        eta and phi of the validation rows.
+    kind : Kind
+        What the oracle is shown.
+    functions : array of shape (n, K)
+        What the probes stand on: phi, or the features of influence regression.
+    family, plan
+        The probes.
+    rows : array of int, optional
+        The rows that are asked about; None for all.
+    anchor : Classifier, optional
+        What the probes are built around, where it is not the iterate.
+    seed : int
+        Seed of the draws by which hard labels are asked about.
+    """
+
+    def __init__(
+        self,
+        val: Rows,
+        *,
+        kind: Kind,
+        functions: FloatArray,
+        family: ProbeFamily,
+        plan: ProbePlan,
+        rows: IntArray | None,
+        anchor: Classifier | None,
+        seed: int,
+    ) -> None:
+        self._val, self._kind, self._functions, self._family, self._plan = val, kind, functions, family, plan
+        self._rows, self._seed = rows, seed
+        self._n_probes = family.n_probes(val.n_classes)
+        self._anchor = None if anchor is None else anchor.distribution(val.eta, val.phi)
+        self._n_before = 1 if anchor is None else 2  # the iterate and, where it is another, the centre
+        self._ranks = even_order(val.eta)
+        self.asked: set[str] = set()
+
+    def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
+        """Return one for the iterate and, unless it is the last, one per probe (and one for their centre)."""
+        return 1 if last else self._n_before + self._functions.shape[1] * self._n_probes
+
+    def at(self, newest: Newest, previous: tuple[FloatArray, FloatArray] | None) -> Fit[tuple[FloatArray, FloatArray]]:
+        """Ask for the score of the iterate and of every probe."""
+        table = newest.classifier.distribution(self._val.eta, self._val.phi)
+        if previous is not None:
+            table = (1 - newest.step) * previous[0] + newest.step * table
+        queries = self._queries(table, newest)
+        self.asked = set() if previous is None else self.asked
+        self.asked |= {query.fingerprint() for query in queries}
+        answers = yield queries
+        return table, np.array(answers, dtype=np.float64)
+
+    def score(self, view: tuple[FloatArray, FloatArray]) -> float:
+        """Return the iterate's score."""
+        return float(view[1][0])
+
+    def gains(self, view: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """Return each probe's score less that of their centre."""
+        _, scores = view
+        return np.asarray((scores[self._n_before :] - scores[self._n_before - 1]) / self._plan.reach)
+
+    def rounding(self, view: tuple[FloatArray, FloatArray]) -> float:
+        """Return what differences of the scores lose."""
+        return ROUNDING * float(np.abs(view[1]).max()) / self._plan.reach
+
+    def _queries(self, table: FloatArray, newest: Newest) -> list[Query]:
+        """Return the queries of a look."""
+        t = newest.iteration
+        predict = partial(self._soft, table) if self._kind.soft else self._hard(table, t)
+        asked = [self._query(f"{t}:base", f"the score of iterate {t}", partial(predict, None))]
+        if newest.last:
+            return asked
+        if self._anchor is not None:
+            asked.append(self._query(f"{t}:centre", f"the centre of the probes {t}", partial(predict, ())))
+        for basis in range(self._functions.shape[1]):
+            for probe in range(self._n_probes):
+                move = self._family.describe(probe, n_classes=self._val.n_classes)
+                text = f"the score of iterate {t} with {move} in basis function {basis}"
+                asked.append(self._query(f"{t}:{basis}.{probe}", text, partial(predict, (basis, probe))))
+        return asked
+
+    def _query(self, key: str, text: str, predict: Callable[[], Any]) -> Query:
+        """Return a query about one classifier, on the rows that are asked about."""
+        rows = slice(None) if self._rows is None else self._rows
+        return Query(
+            key=key,
+            kind=self._kind.name,
+            text=text,
+            n_rows=self._val.n_rows,
+            rows=self._rows,
+            _predict=lambda: predict()[rows],
+        )
+
+    def _soft(self, table: FloatArray, probe: Probe | None) -> FloatArray:
+        """Return the distribution of the iterate (None), of the centre (no probe) or of a probe."""
+        if probe is None:
+            return table
+        around = moved = table if self._anchor is None else self._anchor
+        if probe:
+            basis, number = probe
+            direction = self._family.displace(around, np.array([number]))[0]
+            moved = around + self._plan.radius * self._functions[:, [basis]] * direction
+        return np.asarray((1 - self._plan.share) * table + self._plan.share * moved)
+
+    def _hard(self, table: FloatArray, iteration: int) -> Callable[[Probe | None], IntArray]:
+        """Return the function that gives labels of the iterate and its probes, with this iteration's draws."""
+        draws = shared_draws(self._ranks, seed=self._seed, iteration=iteration)
+        return partial(self._moved, draws, drawn_labels(table, draws.take))
+
+    def _moved(self, draws: Draws, labels: IntArray, probe: Probe | None) -> IntArray:
+        """Return labels of the iterate, the centre or a probe; all take the same draws row by row."""
+        if probe is None:
+            return labels
+        around = moved = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
+        if probe:
+            basis, number = probe
+            landed = self._family.redraw(around, number, draws.land, n_classes=self._val.n_classes)
+            # move is uniform: below share the anchor is taken, below share * radius * phi the probe moves it.
+            moved = np.where(draws.move < self._plan.reach * self._functions[:, basis], landed, around)
+        return np.where(draws.move < self._plan.share, moved, labels)
+
+
+def make_look(
+    val: Rows,
+    kind: Kind,
+    *,
+    metric: ConfusionMetric | None,
+    held: Engine | None,
+    influence: bool,
+    functions: Callable[[], FloatArray],
+    family: ProbeFamily,
+    plan: ProbePlan,
+    linearise: Linearise = "probes",
+    halves: tuple[IntArray, IntArray] | None = None,
+    anchor: Classifier | None = None,
+    seed: int = 0,
+) -> Look:
+    """Decide, once for a run, how iterates are looked at.
+
+    Parameters
+    ----------
+    val : Rows
+        The validation rows.
+    kind : Kind
+        Which queries the oracle serves.
+    metric : ConfusionMetric, optional
+        psi, needed for confusion matrices.
+    held : Engine, optional
+        An engine that holds the validation rows with their labels: then nothing is asked.
+    influence : bool
+        Whether the probes stand on the features of influence regression.
+    functions : callable
+        Returns what the probes stand on.
+    family, plan, linearise, anchor, seed
+        The probes, and how psi is linearised at them.
+    halves : pair of row arrays, optional
+        Algorithm 3*: elicit on the first rows, take the gradient on the second.
+    """
+    if not kind.matrices:
+        if linearise == "gradient":
+            raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
+        rows = None if halves is None else halves[0]
+        probes: Any = {"family": family, "plan": plan, "anchor": anchor}
+        return ScoreLook(val, kind=kind, functions=functions(), rows=rows, seed=seed, **probes)
+    if metric is None:
+        raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
+    how: Any = {"linearise": linearise, "family": family, "plan": plan, "anchor": anchor}
+    if held is not None and halves is None:
+        return LocalLook(held, metric, influence=influence, n_classes=val.n_classes, **how)
+    parts: list[IntArray | None] = [None]
+    if halves is not None:
+        parts = list(halves) if linearise == "gradient" else [halves[0]]
+    return ConfusionLook(val, metric, functions=functions(), parts=parts, **how)
