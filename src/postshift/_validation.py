@@ -1,4 +1,4 @@
-"""Shapes, simplex, labels: checked once, at the edge."""
+"""Checks of arrays and settings, done once where they enter the library."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from postshift.exceptions import (
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
-# A softmax in float32 is off by 1e-6, a table printed with four digits by 1e-3: both are probabilities.
+# The rows of a softmax in float32 sum to 1 within 1e-6, those of a table printed with four digits within 1e-3.
 SUM_TOLERANCE = 1e-3
 MIN_ROWS = 2
 MIN_CLASSES = 2
 SQUARABLE = 1e150  # squares of larger numbers overflow
-LARGEST = 1e100  # value of a metric: squares of larger ones overflow
-NEGLIGIBLE = 1e-100  # a weight below this share of the mean counts as 0
+LARGEST = 1e100  # largest value of a metric: squares of larger ones overflow
+NEGLIGIBLE = 1e-100  # a weight below this fraction of the mean counts as 0
 
 
 def as_numbers(values: Any, *, name: str) -> FloatArray:
-    """Return ``values`` as a float array, refused where they are no real numbers."""
+    """Return ``values`` as a float array; raise unless they are real numbers."""
     if isinstance(values, np.ma.MaskedArray):
         raise ShapeError(f"{name} must not be masked: fill or drop the masked values first")
     try:
@@ -54,20 +54,20 @@ def as_table(values: Any, *, name: str) -> FloatArray:
 
 
 def read_only(array: Any) -> Any:
-    """Return a view that cannot be written through, so that nobody changes what others rely on."""
+    """Return a read-only view of an array that others rely on."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def copied(values: Any) -> Any:
-    """Return a copy of an array, a frame or a list for a user's function, which may change it."""
+    """Return a copy of an array, a data frame or a list for a user's function, which may change it."""
     copy = getattr(values, "copy", None) or getattr(values, "clone", None)
     return values if copy is None else copy()
 
 
 def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
-    """Return class probabilities ``(n, m)``, refused unless every row is a distribution."""
+    """Return class probabilities ``(n, m)``; raise unless every row is a distribution."""
     table = as_table(eta, name=name)
     n_rows, n_classes = table.shape
     if n_classes < MIN_CLASSES:
@@ -83,7 +83,7 @@ def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
     if table.min() < 0:
         bad = (table < 0).any(axis=1)
         raise ProbabilityError(
-            _rows(name, bad, "negative values", "give probabilities, not scores or logits (softmax them first)")
+            _rows(name, bad, "negative values", "give probabilities, not scores or logits (apply a softmax first)")
         )
     sums = table @ np.ones(n_classes)  # a product is several times faster than a sum along short rows
     bad = np.abs(sums - 1) > SUM_TOLERANCE
@@ -101,7 +101,7 @@ def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
 
 
 def check_phi(phi: Any, *, n_rows: int, name: str = "phi") -> FloatArray:
-    """Return basis functions ``(n, L)`` in [0, 1]; ``None`` gives the constant basis."""
+    """Return basis functions ``(n, L)`` in [0, 1]; ``None`` is the constant basis."""
     if phi is None:
         return np.ones((n_rows, 1))
     table = as_table(phi, name=name)
@@ -155,7 +155,7 @@ def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "label
 
 
 def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatArray | None:
-    """Return sample weights ``(n,)``, or ``None`` where every row counts once."""
+    """Return sample weights ``(n,)``, or ``None`` if every row counts once."""
     if weights is None:
         return None
     values = as_numbers(weights, name=name)
@@ -174,7 +174,7 @@ def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatA
 
 
 def relative_weights(weights: FloatArray | None) -> FloatArray | None:
-    """Return weights of mean 1, or None where all are equal: the scale of weights says nothing."""
+    """Return weights of mean 1, or None if all are equal: the scale of weights has no effect."""
     if weights is None or (weights == weights[0]).all():
         return None
     shares = weights / weights.max()
@@ -183,7 +183,7 @@ def relative_weights(weights: FloatArray | None) -> FloatArray | None:
 
 
 def check_rows(n_rows: int, *, name: str) -> None:
-    """Refuse a sample too small to compare two classifiers on."""
+    """Raise if a sample is too small to compare two classifiers."""
     if n_rows < MIN_ROWS:
         raise ShapeError(f"the {name} sample must have at least {MIN_ROWS} rows. Got {n_rows} instead")
 
@@ -191,7 +191,7 @@ def check_rows(n_rows: int, *, name: str) -> None:
 def check_in_range(
     value: Any, *, name: str, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> float:
-    """Return ``value`` as a float inside [low, high], with open ends where asked."""
+    """Return ``value`` as a float; raise unless it is in [low, high], without the ends that are open."""
     left, right = "(" if open_low else "[", ")" if open_high else "]"
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     above = number and (low < value if open_low else low <= value)
@@ -202,22 +202,22 @@ def check_in_range(
 
 
 def check_count(value: Any, *, name: str, low: int) -> int:
-    """Return ``value`` as an int of at least ``low``."""
+    """Return ``value`` as an int; raise unless it is at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
         raise SettingError(f"{name} must be a whole number >= {low}. Got {value!r} instead")
     return int(value)
 
 
 def _rows(name: str, bad: Any, what: str, remedy: str) -> str:
-    """Say how many rows are wrong, name the first ones, and the remedy."""
+    """Return a message with the number of wrong rows, the first of them, and the remedy."""
     where = np.flatnonzero(bad)
     shown = ", ".join(str(row) for row in where[:5]) + (", ..." if len(where) > 5 else "")
     return f"{name} has {len(where)} of {len(bad)} rows with {what} (rows {shown}); {remedy}"
 
 
 def unknown(word: Any, known: Iterable[str], *, what: str) -> str:
-    """Return a message that there is no such thing, with the likeliest one meant or else all there are."""
+    """Return a message that a name is unknown, with the closest known name, or else with all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(str(word), names, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, names))}"
+    remedy = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(map(repr, names))}"
     return f"there is no {what} {word!r}; {remedy}"

@@ -1,9 +1,9 @@
-"""Every error and warning that postshift raises on purpose.
+"""The errors and warnings of postshift.
 
 ::
 
     PostshiftError
-    ├── InputError (ValueError)          what was given cannot be used
+    ├── InputError (ValueError)          an argument that cannot be used
     │   ├── ShapeError                     arrays whose shapes do not fit each other
     │   ├── ProbabilityError               eta is not a table of class distributions
     │   ├── LabelError                     labels outside 0..m-1, or not whole numbers
@@ -11,21 +11,21 @@
     │   ├── BasisError                     phi outside [0, 1], empty, or not covering every row
     │   ├── MissingClassError              the metric needs the recall of a class that has no row
     │   └── SettingError                   a parameter outside its range
-    ├── SingularProbesError (ArithmeticError)   no probe changed what the weights weigh
-    ├── AnswerError (ValueError)         an answer that is no finite number, or of the wrong shape
-    ├── UnknownQueryError (KeyError)  an answer to a query that is not open
-    ├── NotFinishedError (RuntimeError)  the result of a run that still has queries
-    ├── BudgetError (ValueError)         the budget does not pay for one iteration
-    ├── MetricError (RuntimeError)       the user's metric raised, or cannot serve the query
-    ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read here
-    │   └── UntrustedError                 a file that holds types or functions that its reader did not trust
-    ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in the format asked for
-    ├── EngineError (RuntimeError)       the cluster that holds the rows cannot be reached, or lost its workers
-    └── DataNotFoundError (FileNotFoundError)   a data set that is in none of the known places
+    ├── SingularProbesError (ArithmeticError)   no probe changed a confusion
+    ├── AnswerError (ValueError)         an answer that is not a finite number, or has the wrong shape
+    ├── UnknownQueryError (KeyError)     an answer to a query that is not open
+    ├── NotFinishedError (RuntimeError)  the result of a run that still has open queries
+    ├── BudgetError (ValueError)         the budget is too small for one iteration
+    ├── MetricError (RuntimeError)       the user's metric raised an error, or cannot answer the query
+    ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read
+    │   └── UntrustedError                 a file with types or functions that are not trusted
+    ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in this format
+    ├── EngineError (RuntimeError)       the cluster with the rows cannot be reached, or lost its workers
+    └── DataNotFoundError (FileNotFoundError)   a data set that was not found in any known place
 
     PostshiftWarning (UserWarning)
-    ├── MissingClassWarning              a class without rows, where that can be borne
-    ├── SmallValidationWarning           so few validation rows that small gains are noise
+    ├── MissingClassWarning              a class without rows; the fit continues without it
+    ├── SmallValidationWarning           too few validation rows to tell small gains from noise
     ├── EmptyBasisWarning                a basis function without rows
     └── DuplicateBasisWarning            a basis function that is the same as another
 """
@@ -40,7 +40,7 @@ class PostshiftError(Exception):
 
 
 class InputError(PostshiftError, ValueError):
-    """What was given cannot be used; the message says why and what to do."""
+    """An argument cannot be used; the message says why and what to do."""
 
 
 class ShapeError(InputError):
@@ -72,31 +72,31 @@ class SettingError(InputError):
 
 
 class SingularProbesError(PostshiftError, ArithmeticError):
-    """None of the probing classifiers changed what the weights weigh."""
+    """None of the probing classifiers changed a confusion that has a weight."""
 
 
 class AnswerError(PostshiftError, ValueError):
-    """An answer that cannot be used; the run stays as it was and the query stays open."""
+    """An answer that cannot be used; the run does not change and the query stays open."""
 
 
 class UnknownQueryError(PostshiftError, KeyError):
     """An answer to a query that is not open."""
 
     def __str__(self) -> str:
-        """Show the message as written: ``KeyError`` would show its repr."""
+        """Return the message; ``KeyError`` would return its repr."""
         return str(self.args[0])
 
 
 class NotFinishedError(PostshiftError, RuntimeError):
-    """The result was asked of a run that still has open queries."""
+    """A run that still has open queries has no result yet."""
 
 
 class BudgetError(PostshiftError, ValueError):
-    """The budget does not pay for a single iteration."""
+    """The budget is too small for a single iteration."""
 
 
 class MetricError(PostshiftError, RuntimeError):
-    """The user's metric raised, or cannot serve what the run needs."""
+    """The user's metric raised an error, or cannot answer the queries of the run."""
 
 
 class ArchiveError(PostshiftError, ValueError):
@@ -104,7 +104,7 @@ class ArchiveError(PostshiftError, ValueError):
 
 
 class UntrustedError(ArchiveError):
-    """A file that holds types or functions that its reader did not trust; ``names`` are their full names."""
+    """A file with types or functions that are not trusted; ``names`` are their full names."""
 
     def __init__(self, message: str, *, names: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -112,15 +112,15 @@ class UntrustedError(ArchiveError):
 
 
 class ExportError(PostshiftError, TypeError):
-    """A model, or a part of it, that cannot be saved in the format asked for."""
+    """A model, or a part of it, that cannot be saved in this format."""
 
 
 class EngineError(PostshiftError, RuntimeError):
-    """The cluster that holds the rows cannot be reached, has lost its workers, or takes longer than allowed."""
+    """The cluster with the rows cannot be reached, has lost its workers, or takes longer than allowed."""
 
 
 class DataNotFoundError(PostshiftError, FileNotFoundError):
-    """A data set that is in none of the known places."""
+    """A data set that was not found in any known place."""
 
 
 class PostshiftWarning(UserWarning):
@@ -132,12 +132,12 @@ class MissingClassWarning(PostshiftWarning):
 
 
 class SmallValidationWarning(PostshiftWarning):
-    """So few validation rows that small gains are noise; the message has the size of the noise."""
+    """Too few validation rows to tell small gains from noise; the message has the size of the noise."""
 
 
 class EmptyBasisWarning(PostshiftWarning):
-    """A basis function without rows: dropped where the basis is fitted, given the others' average weights later on."""
+    """A basis function without rows: dropped in the fit of the basis; later it gets the mean weights of the others."""
 
 
 class DuplicateBasisWarning(PostshiftWarning):
-    """A basis function is the same as another on the rows where the basis is fitted; it is dropped."""
+    """A basis function that equals another on the rows of the fit; it is dropped."""

@@ -282,7 +282,7 @@ def test_scores_of_two_classes_begin_with_zero():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"loss": "hinge"}, "there is no loss 'hinge'; there are 'cross_entropy', 'sigmoid'"),
+        ({"loss": "hinge"}, "there is no loss 'hinge'; choose from 'cross_entropy', 'sigmoid'"),
         ({"n_outer": 0}, "n_outer must be a whole number >= 1"),
         ({"n_inner": 1.5}, "n_inner must be a whole number >= 1"),
         ({"n_perturbations": -1}, "n_perturbations must be a whole number >= 1"),

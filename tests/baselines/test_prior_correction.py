@@ -241,7 +241,7 @@ def test_a_class_without_training_rows_stays_at_zero():
     [
         ({"max_iter": 0}, "max_iter must be a whole number >= 1. Got 0 instead"),
         ({"tol": -1.0}, r"tol must be a number in \[0, 1\]. Got -1.0 instead"),
-        ({"on": "X_test"}, "there is no value of on 'X_test'; there are 'X_val', 'y_val'"),
+        ({"on": "X_test"}, "there is no value of on 'X_test'; choose from 'X_val', 'y_val'"),
     ],
 )
 def test_bad_settings(params, message):

@@ -45,7 +45,7 @@ def test_bases_by_text(spec, expected):
     ("spec", "message"),
     [
         ("teree", "there is no basis 'teree'; did you mean 'tree'"),
-        ("spline", "there is no basis 'spline'; there are 'col', 'constant', 'kmeans', 'rbf', 'tree'"),
+        ("spline", "there is no basis 'spline'; choose from 'col', 'constant', 'kmeans', 'rbf', 'tree'"),
         ("", "there is no basis ''"),
         ("tree:x", "whole number >= 2, as in 'tree:4'. Got 'x'"),
         ("kmeans:0", "whole number >= 1"),

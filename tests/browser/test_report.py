@@ -176,12 +176,12 @@ def assert_told(page, tip):
 
 def test_charts_answer_a_touch(opened):
     page = opened(width=360, has_touch=True, is_mobile=True)
-    mark = page.locator("#rivals [data-tip]").first
+    mark = page.locator("#rules [data-tip]").first
     mark.scroll_into_view_if_needed()
     mark.tap(force=True)
     page.wait_for_selector(TIP)
     assert page.locator(TIP).text_content() == mark.get_attribute("data-tip")
-    page.locator("#rivals-heading").tap()
+    page.locator("#rules-heading").tap()
     page.wait_for_selector("#tip", state="hidden")
 
 

@@ -91,7 +91,7 @@ def test_a_whole_fit_is_that_of_the_memory_engine(make, metric, tmp_path):
     np.testing.assert_array_equal(found.mixture.shares, expected.mixture.shares)
     for one, other in zip(found.mixture.members, expected.mixture.members, strict=True):
         np.testing.assert_array_equal(one.alpha, other.alpha)
-    assert found.value == expected.value
+    assert found.score == expected.score
 
 
 class _Counting:

@@ -61,7 +61,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client):
         undisturbed = fw_eg(engine, problem.val, GMean(), max_iter=6)
         found = fw_eg(engine, problem.val, GMean(), max_iter=6, on_answer=after)
     assert len(answers) > 3
-    assert found.value == undisturbed.score
+    assert found.score == undisturbed.score
     np.testing.assert_array_equal(found.mixture.shares, undisturbed.mixture.shares)
     for one, other in zip(found.mixture.members, undisturbed.mixture.members, strict=True):
         np.testing.assert_array_equal(one.alpha, other.alpha)  # to the last digit, soft basis and all

@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from postshift import PostShiftClassifier, PostShifter
-from postshift.core.rows import Table
+from postshift.core.rows import Rows
 from postshift.core.sums import Engine
 from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
@@ -249,7 +249,7 @@ def test_tables_with_rows_elsewhere_go_to_other_processes_without_them():
         def engine(self, basis) -> Engine:
             raise AssertionError(basis)
 
-    table = Table(eta=np.full((3, 2), 0.5), bases={}, whole=Nowhere())
+    table = Rows(eta=np.full((3, 2), 0.5), bases={}, whole=Nowhere())
     assert table.n_total == 7
     assert table.in_memory().n_total == table.take(np.arange(3)).n_total == 3
     assert "whole" not in table.__getstate__()

@@ -12,7 +12,7 @@ from postshift import PostShiftClassifier, PostShifter
 from postshift.exceptions import SmallValidationWarning
 from postshift.metrics import from_predictions
 from postshift.report import Facts
-from postshift.report.words import judgement
+from postshift.report.sentences import judgement
 
 N_PROBLEMS, N_TRUTH = 40, 20_000
 

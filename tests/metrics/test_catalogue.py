@@ -6,7 +6,8 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
-from postshift.metrics import BinaryF1, MacroF1, Precision, metric_catalogue, metric_named
+from postshift.metrics import BinaryF1, GMean, GroupGMean, MacroF1, Precision, metric_catalogue, metric_named
+from postshift.metrics.catalogue import GAPS, METRICS, find_metric
 
 from .rows import Rows
 
@@ -43,57 +44,38 @@ def test_scikit_learn_s_names_are_there():
     assert stems | {"accuracy", "balanced_accuracy", "matthews_corrcoef"} <= set(metric_catalogue())
 
 
-def test_the_positive_class():
-    assert metric_named("f1", n_classes=2, positive=0) == BinaryF1(0)
-    assert metric_named("precision", n_classes=2, positive=0) == Precision("binary", 0)
-    assert metric_named("f1_macro", n_classes=3, positive=2) == MacroF1()
+def test_an_entry_says_what_its_metric_needs():
+    assert METRICS["accuracy"].takes == ()
+    assert [name for name, entry in METRICS.items() if entry.is_of_one_class] == BINARY
+    over_groups = [name for name, entry in METRICS.items() if entry.is_over_groups]
+    assert over_groups == [
+        "group_g_mean",
+        *(f"worst_group_{inner}" for inner in ("accuracy", "balanced_accuracy", "g_mean")),
+    ]
+
+
+def test_an_entry_builds_its_metric():
+    assert find_metric("g_mean").metric(n_classes=3) == GMean()
+    assert find_metric("f1").metric(n_classes=2, positive=0) == BinaryF1(0)
+    assert find_metric("f1").metric(n_classes=2, positive=None) == BinaryF1(1)
+    assert find_metric("precision", label="2").metric(n_classes=3, positive=2) == Precision("one_vs_rest", 2)
+    assert find_metric("f1_macro").metric() == MacroF1()
+    assert find_metric("group_g_mean").metric(n_groups=2, n_classes=3) == GroupGMean(n_groups=2, n_classes=3)
+
+
+def test_gaps_are_found_by_their_names():
+    assert {name: gap.name for name, gap in GAPS.items()} == {name: name for name in GAPS}
+    assert [name for name, gap in GAPS.items() if gap.is_symmetric] == ["demographic_parity", "equalized_odds"]
 
 
 @pytest.mark.parametrize(
-    ("name", "strength"),
+    ("name", "more", "message"),
     [
-        ("g_mean - equalized_odds", 1),
-        ("g_mean - 0.5 * equalized_odds", 0.5),
-        ("g_mean - 1e-3*equalized_odds", 0.001),
+        ("g_maen", {}, "did you mean 'g_mean'"),
+        ("group_g_mean", {"with_gap": True}, "there is no metric 'group_g_mean'"),
+        ("f1_macro", {"label": "a"}, r"is not about one class: leave \[a\] out, or use one of f1\[a\], precision\[a\]"),
     ],
 )
-def test_expressions(name, strength):
-    metric = metric_named(name, n_classes=3, n_groups=2)
-    assert (metric.inner.name, metric.gap, metric.strength) == ("g_mean", "equalized_odds", strength)
-
-
-def test_a_gap_is_about_the_positive_of_two_classes():
-    assert metric_named("accuracy - equal_opportunity", n_classes=2, n_groups=2, positive=0).positive == 0
-    assert metric_named("accuracy - equal_opportunity", n_classes=3, n_groups=2).positive is None
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("g_maen", r"there is no metric 'g_maen'; did you mean 'g_mean'\?"),
-        ("f1_binary", "there is no metric 'f1_binary'"),
-        ("f1_samples", "there is no metric 'f1_samples'"),
-        ("acuracy - equalized_odds", "did you mean 'accuracy'"),
-        ("group_g_mean - equalized_odds", "there is no metric 'group_g_mean'"),
-        ("accuracy - equalised_odds", "did you mean 'equalized_odds'"),
-        ("accuracy - ", "there is no gap ''"),
-        ("accuracy - half * equalized_odds", "must be a number. Got 'half'"),
-        ("accuracy - -1 * equalized_odds", "strength"),
-        (3, "must be a str. Got 3"),
-    ],
-)
-def test_names_that_are_none(name, message):
+def test_what_is_not_found(name, more, message):
     with pytest.raises(SettingError, match=message):
-        metric_named(name, n_classes=3, n_groups=2)
-
-
-@pytest.mark.parametrize("name", ["group_g_mean", "worst_group_accuracy", "accuracy - demographic_parity"])
-def test_metrics_over_groups_need_groups(name):
-    with pytest.raises(SettingError, match="pass groups"):
-        metric_named(name, n_classes=2)
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_metrics_of_two_classes(name):
-    with pytest.raises(SettingError, match=f"is for two classes, and there are 3: use '{name}_macro'"):
-        metric_named(name, n_classes=3)
+        find_metric(name, **more)

@@ -1,24 +1,16 @@
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postshift.core.psi import DifferentiableMetric
-from postshift.exceptions import MetricError, SettingError, ShapeError
+from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics import (
     DemographicParityGap,
     EqualizedOddsGap,
     EqualOpportunityGap,
-    ExpectedCost,
-    GMean,
-    GroupGMean,
-    Penalised,
-    from_confusion,
-    metric_named,
 )
 
 from .rows import Rows, slope_and_difference
@@ -27,12 +19,6 @@ GROUPS, CLASSES = 3, 3
 KINDS = [DemographicParityGap, EqualOpportunityGap, EqualizedOddsGap]
 GAPS = [kind(n_groups=GROUPS, n_classes=CLASSES, positive=positive) for kind in KINDS for positive in (None, 0, 2)]
 SIZES = {"n_groups": GROUPS, "n_classes": CLASSES}
-PENALISED = [
-    Penalised("accuracy", "demographic_parity", **SIZES),
-    Penalised("f1_macro", "equalized_odds", strength=0.5, **SIZES),
-    Penalised(GMean(), "equal_opportunity", strength=2, positive=1, **SIZES),
-    Penalised(ExpectedCost(np.arange(9.0).reshape(3, 3)), "equal_opportunity", **SIZES),
-]
 
 
 def names(metric):
@@ -71,14 +57,14 @@ def test_gaps_by_hand(gap, soft, seed):
     assert gap.value(rows.confusion) == pytest.approx(max(gaps_by_hand(gap, *rows.repeated())))
 
 
-@pytest.mark.parametrize("metric", GAPS + PENALISED, ids=names)
+@pytest.mark.parametrize("metric", GAPS, ids=names)
 @given(seed=st.integers(0, 10**6))
 def test_gradient_agrees_with_finite_differences(metric, seed):
     slope, difference = slope_and_difference(metric, random_confusion(seed), seed)
     assert difference == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("metric", GAPS + PENALISED, ids=names)
+@pytest.mark.parametrize("metric", GAPS, ids=names)
 def test_a_stack_of_matrices(metric):
     stack = np.array([[random_confusion(seed) for seed in range(4)] for _ in range(2)])
     stack[0, 0, :3] = 0
@@ -121,38 +107,7 @@ def test_gaps_are_metrics_of_pairs_that_are_better_when_less(metric):
     assert (metric.n_categories, metric.greater_is_better, metric.needs_every_class) == (9, False, False)
 
 
-@pytest.mark.parametrize(
-    ("metric", "inner"),
-    [(PENALISED[0], "accuracy"), (PENALISED[1], "f1_macro"), (PENALISED[2], "g_mean")],
-    ids=["accuracy", "f1_macro", "g_mean"],
-)
-def test_a_penalised_metric_is_that_of_all_rows_less_the_gap(metric, inner):
-    confusion = random_confusion(0)
-    pooled = confusion.reshape(3, 3, 3).sum(axis=0)
-    kind = {each.name: each for each in KINDS}[metric.gap]
-    gap = kind(positive=metric.positive, **SIZES).value(confusion)
-    expected = metric_named(inner, n_classes=3).value(pooled) - metric.strength * gap
-    assert metric.value(confusion) == pytest.approx(float(expected))
-
-
-def test_what_they_are_called():
-    assert [metric.name for metric in PENALISED] == [
-        "accuracy - demographic_parity",
-        "f1_macro - 0.5 * equalized_odds",
-        "g_mean - 2 * equal_opportunity",
-        "neg_expected_cost - equal_opportunity",
-    ]
-
-
-def test_what_a_penalised_metric_says_of_itself():
-    metric = PENALISED[3]
-    assert isinstance(metric, DifferentiableMetric)
-    assert (metric.n_categories, metric.weighting, metric.needs_every_class) == (9, "full", False)
-    assert (metric.scale, PENALISED[1].scale) == (9.0, 1.5)
-    assert pickle.loads(pickle.dumps(PENALISED[1])) == PENALISED[1]  # noqa: S301
-
-
-@pytest.mark.parametrize("metric", GAPS + PENALISED, ids=names)
+@pytest.mark.parametrize("metric", GAPS, ids=names)
 def test_a_matrix_of_other_categories(metric):
     for call in (metric.value, metric.gradient):
         with pytest.raises(ShapeError, match=r"\(9, 3\)"):
@@ -163,25 +118,3 @@ def test_a_matrix_of_other_categories(metric):
 def test_a_position_that_is_none(positive):
     with pytest.raises(SettingError, match="positive"):
         EqualOpportunityGap(positive=positive, **SIZES)
-
-
-@pytest.mark.parametrize("settings", [{"gap": "parity"}, {"strength": -1}, {"strength": np.inf}, {"n_groups": 0}])
-def test_settings_that_are_none(settings):
-    with pytest.raises(SettingError, match=r"gap|strength|n_groups"):
-        Penalised(**{"inner": "accuracy", "gap": "equalized_odds", **SIZES, **settings})
-
-
-def test_a_gap_misspelt():
-    with pytest.raises(SettingError, match="did you mean 'demographic_parity'"):
-        Penalised("accuracy", "demografic_parity", **SIZES)
-
-
-@pytest.mark.parametrize("inner", [GMean, 3, from_confusion(np.trace)])
-def test_an_inner_metric_needs_a_gradient(inner):
-    with pytest.raises(MetricError, match="has a gradient"):
-        Penalised(inner, "equalized_odds", **SIZES)
-
-
-def test_an_inner_metric_is_one_of_the_classes():
-    with pytest.raises(MetricError, match="group_g_mean"):
-        Penalised(GroupGMean(**SIZES), "equalized_odds", **SIZES)

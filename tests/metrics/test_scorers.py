@@ -96,7 +96,7 @@ def test_the_positive_label():
     assert from_scorer("f1", classes=[1, 2]).positive == 0
     assert from_scorer("f1", classes=[-1, 1]).positive == 1
     assert from_scorer("f1", classes=[0, 1]).name == BinaryF1().name
-    with pytest.raises(MetricError, match=r"pos_label=1 is none of the classes \['no', 'yes'\]"):
+    with pytest.raises(MetricError, match=r"pos_label=1 is not one of the classes \['no', 'yes'\]"):
         from_scorer("f1", classes=TWO)
 
 

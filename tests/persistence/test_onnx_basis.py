@@ -55,7 +55,7 @@ def test_groups_are_those_of_the_basis(unseen):
     ("basis", "feeds", "why"),
     [
         (ConstantBasis(), {"X": np.ones((2, 1))}, "ConstantBasis has no graph"),
-        (GroupBasis(0, unseen=True), {"a": np.array([["x"], ["y"]], dtype=object)}, "column 'a' of text|no numbers"),
+        (GroupBasis(0, unseen=True), {"a": np.array([["x"], ["y"]], dtype=object)}, "column 'a' of text|not numbers"),
         (GroupBasis(0, values=[1], unseen=True), {"a": np.array([["x"], ["y"]], dtype=object)}, "column 'a' of text"),
     ],
 )

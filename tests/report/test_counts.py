@@ -31,7 +31,7 @@ def test_confusions_sum_to_the_weights_of_the_rows(sample):
     np.testing.assert_allclose(first.sum(axis=1), second.sum(axis=1))  # the true classes stay what they are
     np.testing.assert_allclose(first.sum(axis=1), np.bincount(codes, weights=weights, minlength=n_classes))
     np.testing.assert_array_equal(second, counts.confusion(codes, after, n_classes=n_classes, weights=weights))
-    assert sum(cell.change for cell in cells) == pytest.approx(0, abs=1e-9)
+    assert sum(cell.after - cell.before for cell in cells) == pytest.approx(0, abs=1e-9)
 
 
 @given(samples())

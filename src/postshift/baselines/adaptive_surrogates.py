@@ -25,8 +25,8 @@ from sklearn.utils import check_array, check_random_state
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
 from postshift.baselines._base import Baseline, BothSides, CountedMetric
-from postshift.estimators.bases import FeatureRows as BasisRows
-from postshift.estimators.bases import fitted_bases
+from postshift.estimators.rows_of import FeatureRows as BasisRows
+from postshift.estimators.rows_of import fitted_bases
 from postshift.exceptions import SettingError
 
 SHARPNESS = 1.5  # of the sigmoid loss, as in the authors' program

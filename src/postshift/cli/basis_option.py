@@ -17,7 +17,7 @@ from postshift.cli.inputs import Part
 from postshift.cli.row_numbers import counts_rows, differs_by_row
 from postshift.cli.rule_file import FittedBasis
 from postshift.cli.tables import FileTable
-from postshift.estimators.bases import FeatureRows, fitted_bases
+from postshift.estimators.rows_of import FeatureRows, fitted_bases
 
 AUTO = "auto"
 

@@ -22,8 +22,8 @@ from postshift.cli.run_files import METRIC
 from postshift.cli.tables import digest_of, read_bytes, read_table, suffix_of
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
-from postshift.metrics.catalogue import with_positive_class
 from postshift.metrics.metadata import GROUPS, metadata_names
+from postshift.metrics.named import with_positive_class
 from postshift.metrics.scorers import is_scorer
 
 Kind = Literal["name", "file", "cost", "program"]

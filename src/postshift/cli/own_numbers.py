@@ -35,7 +35,7 @@ def reason_in_own_numbers(found: Mapping[str, Any]) -> str:
     """Return why the result is what it is; of a cost what it is, as scores have a minus in the reason."""
     if not found["less_is_better"]:
         return str(found["reason"])
-    from postshift.report.words import result_sentence
+    from postshift.report.sentences import result_sentence
 
     weights = {rule["name"]: rule["weight"] for rule in found["rules"]}
     return result_sentence(weights, how=found["how"], fallback=found["fallback"])

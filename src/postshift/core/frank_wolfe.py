@@ -63,7 +63,7 @@ class FitResult:
     """What a finished run found.
 
     ``status`` is "finished", or "flat" where no probe changed the metric any more. The result is the last iterate;
-    of a flat run, the best one (at the first look: the start). ``vertices`` are all plug-in classifiers that were found.
+    of a flat run, the best one (at the first look: the start). ``vertices`` are all plug-in classifiers of the run.
     """
 
     mixture: Mixture
@@ -90,6 +90,7 @@ def frank_wolfe(
     max_iter: int,
     n_classes: int,
     mixed: Callable[[Sequence[PlugIn], Sequence[float]], Mixture],
+    probes: ConstrainedProbes | None = None,
 ) -> Fit[FitResult]:
     """Run Algorithm 3.
 
@@ -109,6 +110,8 @@ def frank_wolfe(
         Number of classes m.
     mixed : callable
         Makes the mixture of an iterate from its vertices and their steps.
+    probes : ConstrainedProbes, optional
+        What the constrained probes came to, for the result.
     """
     newest, size = start, 1.0
     sums, view = finder.sums_of(start), None
@@ -154,6 +157,7 @@ def frank_wolfe(
         status=status,
         n_queries=len(look.asked),
         max_queries=max_queries(look, max_iter),
+        probes=probes,
     )
 
 

@@ -17,7 +17,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -363,10 +363,9 @@ class _Run:
         return cls(look=look, finder=finder, start=first, probes=probes, n_iter=n_iter, n_classes=val.n_classes)
 
     def fit(self) -> Fit[FitResult]:
-        """Run the loop, and say in its result what the constrained probes came to."""
-        mixed, how = partial(_mixed, self.start), {"max_iter": self.n_iter, "n_classes": self.n_classes}
-        found = yield from frank_wolfe(self.look, self.finder, self.start, step=harmonic, mixed=mixed, **how)
-        return replace(found, probes=self.probes)
+        """Return the loop."""
+        how: Any = {"max_iter": self.n_iter, "n_classes": self.n_classes, "probes": self.probes}
+        return frank_wolfe(self.look, self.finder, self.start, step=harmonic, mixed=partial(_mixed, self.start), **how)
 
 
 def _settings(metric: ConfusionMetric | None, given: dict[str, Any]) -> Settings:

@@ -21,12 +21,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from postshift._validation import FloatArray, IntArray, check_weights
+from postshift._validation import IntArray, check_weights
 from postshift.basis import named_bases
 from postshift.core.rows import Rows
-from postshift.estimators.bases import FeatureRows, fitted_bases
 from postshift.estimators.dask_lazy import lazily
-from postshift.estimators.dask_rows import DaskRows, ModelTable, in_memory, is_dask
+from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
 from postshift.estimators.marks import FIRST, Mark, mark_of
 from postshift.estimators.model import (
     Split,
@@ -40,6 +39,7 @@ from postshift.estimators.model import (
 )
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
+from postshift.estimators.rows_of import FeatureRows, RowsOf, fitted_bases
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
@@ -241,14 +241,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             with Progress(self, n_stages=2) as progress:
                 gathered = self._gathered(train, val, given, progress)
                 _check_rows_are_known(goal, gathered, train, val)
-                train_table, val_table = self._tables(train, gathered)
-                if rows is not None and train_table is not None:
-                    make = ModelTable(model=self.estimator_, classes=self.classes_, bases=self.bases_)
-                    train_table = rows.behind(train_table, make)
+                train_rows, val_rows = self._both_sides(train, gathered)
+                if rows is not None and train_rows is not None:
+                    train_rows = rows.behind(train_rows, self._rows_of(self.bases_))
                 self._learn(
                     goal,
-                    train=train_table,
-                    val=val_table,
+                    train=train_rows,
+                    val=val_rows,
                     metadata=gathered.metadata,
                     fold_groups=gathered.fold_groups,
                     progress=progress,
@@ -350,15 +349,19 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         """Return rows with the fitted model's probabilities."""
         return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
 
-    def _tables(self, given: FeatureRows, gathered: _Gathered) -> tuple[Rows | None, Rows]:
-        """Fit the bases and return both sides as tables."""
+    def _both_sides(self, given: FeatureRows, gathered: _Gathered) -> tuple[Rows | None, Rows]:
+        """Fit the bases and return the rows of both sides."""
         self.bases_, phi = fitted_bases(self.basis, given=given, labelled=gathered.labelled, val=gathered.val)
         val, train = gathered.val, gathered.train
-        val_table = Rows.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
+        val_rows = Rows.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
         if train is None:
-            return None, val_table
-        phi = self._phi(train.X, self.bases_)
-        return Rows.of(train.eta, bases=phi, labels=train.codes, weights=train.weights), val_table
+            return None, val_rows
+        how = {"eta": train.eta, "codes": train.codes, "weights": train.weights}
+        return self._rows_of(self.bases_)(train.X, **how), val_rows
+
+    def _rows_of(self, bases: Mapping[str, Any]) -> RowsOf:
+        """Return the route from features to rows."""
+        return RowsOf(model=self.estimator_, classes=self.classes_, bases=bases)
 
     def _marks(self, given: FeatureRows, gathered: _Gathered) -> dict[str, Mark | None]:
         """Return the marks of the validation rows and of the training rows, by the model as it is in the end."""
@@ -373,18 +376,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         known = None if cross_fitted else val.eta
         return {"val_mark": mark(val) if known is None else mark_of(known, val.codes), "train_mark": mark(given)}
 
-    def _phi(self, X: Any, bases: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """Return the functions of some bases."""
-        return {name: np.asarray(basis.transform(X)) for name, basis in bases.items()}
-
     # -- after the fit ----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
         """Return the deterministic label of every row; of a Dask collection, lazily."""
         if is_dask(X):
             return self._lazily("predict", X, labels=True)
-        table = self._table(X)
-        return self.classes_[self.rule_.labels(table)]
+        return self.classes_[self.rule_.labels(self._new_rows(X))]
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
@@ -398,13 +396,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
         if is_dask(X):
             return self._lazily("predict_distribution", X)
-        return self.rule_.distribution(self._table(X))
+        return self.rule_.distribution(self._new_rows(X))
 
     def example_weights(self, X: Any) -> Any:
         """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(X):
             return self._lazily("example_weights", X)
-        return effective_weights(self.rule_, self._table(X))
+        return effective_weights(self.rule_, self._new_rows(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
         """Return the metric (not the accuracy, unless it is the metric) of the labels, greater being better."""
@@ -414,12 +412,12 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             in_memory(sample_weight, name="sample_weight"),
         )
         codes = positions(label_values(y, name="y"), np.asarray(self.classes_), name="y")
-        table = self._table(X, labels=codes, weights=sample_weight)
+        rows = self._new_rows(X, codes=codes, weights=sample_weight)
         metadata = routed_to_score(self, params)
         known_groups(self.metric, metadata)
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
         goal = goal_of(self.metric, pos_label=self.pos_label, **how)
-        return value_of(goal, labels=self.rule_.labels(table), val=table, **how)
+        return value_of(goal, labels=self.rule_.labels(rows), val=rows, **how)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets what of ``fit(..., **params)``."""
@@ -431,13 +429,13 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, X=X)
 
-    def _table(self, X: Any, *, labels: Any = None, weights: Any = None) -> Rows:
+    def _new_rows(self, X: Any, *, codes: Any = None, weights: Any = None) -> Rows:
         """Return rows with what the rule reads."""
         check_is_fitted(self, "rule_")
         eta = eta_of(self.estimator_, X, self.classes_)  # the model's own complaints about X come first
         validate_data(self, X, reset=False, skip_check_array=True)
         needed = {name: self.bases_[name] for name in {rule.basis for rule in self.rule_.rules} if name in self.bases_}
-        return Rows.of(eta, bases=self._phi(X, needed), labels=labels, weights=weights)
+        return self._rows_of(needed)(X, eta=eta, codes=codes, weights=weights)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse input is what the model takes."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
-from postshift.estimators.task import Goal, function_of, labelled_problem
-from postshift.metrics import LabelFunction
+from postshift.estimators.task import function_of, labelled_problem
+from postshift.metrics import LabelFunction, ResolvedMetric
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ _TRIES = 100  # draws of rows until every class is among them
 
 
 def compare_labels(
-    goal: Goal,
+    goal: ResolvedMetric,
     *,
     labels: IntArray,
     base: IntArray,

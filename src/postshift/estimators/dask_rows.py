@@ -6,7 +6,7 @@ that is left alone by the choice reads sums of all rows. Nothing here imports Da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,23 +23,18 @@ from postshift.engines.dask import DaskEngine
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.engines.dask.partitions import LazyPartition, aligned_partitions, block_of
 from postshift.engines.dask.pass_task import Failed, attempted
-from postshift.estimators.model import eta_of, positions
+from postshift.estimators.rows_of import RowsOf, RowsOfArrays
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.rules.posterior import Posterior
 
 DRAWN_ROWS = 200_000  # of the training rows: for bases, and for the choice among the rules
 SMALL_ROWS = 1_000_000  # the most rows of a validation sample, which is computed to memory
-Make = Callable[[Mapping[str, Any]], Rows]
+Make = RowsOf | RowsOfArrays
 
 
 def is_dask(value: Any) -> bool:
     """Return whether a value is a Dask collection."""
     return hasattr(value, "__dask_graph__")
-
-
-def basis_part(name: str) -> str:
-    """Return what the functions of a basis are called among the parts of rows."""
-    return f"phi_train[{name!r}]"
 
 
 def in_memory(value: Any, *, name: str) -> Any:
@@ -54,47 +49,6 @@ def in_memory(value: Any, *, name: str) -> Any:
             f"{name} has {n_rows} rows, and is computed to memory: give at most {SMALL_ROWS}, a draw of the rows"
         )
     return value.compute()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelTable:
-    """Makes tables of features by a fitted model and fitted bases."""
-
-    model: Any
-    classes: Any
-    bases: Mapping[str, Any]
-
-    def __call__(self, parts: Mapping[str, Any]) -> Rows:
-        """Return the table of some rows."""
-        X = parts["X"]
-        return Rows.of(
-            eta_of(self.model, X, self.classes),
-            bases={name: np.asarray(basis.transform(X)) for name, basis in self.bases.items()},
-            labels=positions(np.asarray(parts["y"]), self.classes, name="y"),
-            weights=None if "sample_weight" not in parts else np.asarray(parts["sample_weight"]),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ShiftedTable:
-    """Makes tables of probabilities and basis functions that are given."""
-
-    classes: Any
-    bases: tuple[str, ...]
-
-    def __call__(self, parts: Mapping[str, Any]) -> Rows:
-        """Return the table of some rows."""
-        eta, labels, weights = (parts.get(name) for name in ("eta_train", "y_train", "sample_weight_train"))
-        table = np.asarray(eta)
-        if table.shape[1:] != (len(self.classes),):
-            raise ShapeError(f"eta_train must have {len(self.classes)} columns. Got shape {table.shape} instead")
-        return Rows.of(
-            table,
-            bases={name: np.asarray(parts[basis_part(name)]) for name in self.bases},
-            labels=None if labels is None else positions(np.asarray(labels), self.classes, name="y_train"),
-            weights=None if weights is None else np.asarray(weights),
-            name="eta_train",
-        )
 
 
 class DaskRows(AbstractContextManager["DaskRows"]):
@@ -148,7 +102,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         """Return the table of the draw with all rows behind it, where they are more."""
         return table if table.n_rows >= self.n_rows else replace(table, whole=self._tables(make, table))
 
-    def _tables(self, make: Make, like: Rows) -> DaskTables:
+    def _tables(self, make: Make, like: Rows) -> RemoteDaskRows:
         """Make the tables of all partitions on the workers, and keep them there."""
         from dask import delayed
 
@@ -160,10 +114,10 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         places = [piece.place for piece in self._pieces]
         futures = self._cluster.compute(tasks)
         counts = self._cluster.made(self._cluster.each(_count, futures, name="count"), places)
-        return DaskTables(
+        return RemoteDaskRows(
             cluster=self._cluster,
             places=tuple(places),
-            tables=tuple(futures),
+            rows=tuple(futures),
             n_rows=sum(counts),
             like=like.in_memory(),
         )
@@ -180,12 +134,12 @@ class DaskRows(AbstractContextManager["DaskRows"]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DaskTables:
+class RemoteDaskRows:
     """All rows, as tables that the workers keep; see :class:`postshift.core.rows.RemoteRows`."""
 
     cluster: Cluster
     places: tuple[str, ...]
-    tables: tuple[Any, ...]  # futures
+    rows: tuple[Any, ...]  # futures
     n_rows: int
     like: Rows  # the draw, for shapes
     posteriors: tuple[Posterior, ...] = ()
@@ -194,7 +148,7 @@ class DaskTables:
         """Return the engine over one basis."""
         return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
 
-    def through(self, posterior: Posterior) -> DaskTables:
+    def through(self, posterior: Posterior) -> RemoteDaskRows:
         """Return the rows as seen through a posterior."""
         return replace(self, posteriors=(*self.posteriors, posterior))
 
@@ -203,7 +157,7 @@ class DaskTables:
 class _OfBasis:
     """The partitions of one basis, for an engine."""
 
-    rows: DaskTables
+    rows: RemoteDaskRows
     basis: str
 
     def partitions(self) -> list[LazyPartition]:
@@ -211,7 +165,7 @@ class _OfBasis:
         make = _BasisRows(self.basis, self.rows.posteriors, self.rows.like.n_classes)
         return [
             LazyPartition(place=place, make=make, given=(future,))
-            for place, future in zip(self.rows.places, self.rows.tables, strict=True)
+            for place, future in zip(self.rows.places, self.rows.rows, strict=True)
         ]
 
 
@@ -253,7 +207,7 @@ def drawn_places(n_rows: int, count: int, seed: Sequence[int]) -> IntArray:
 
 def _made(names: Sequence[str], make: Make, *given: Any) -> Rows | None:
     """Return the table of a partition; None where it has no rows."""
-    return make(dict(zip(names, given, strict=True))) if _same_length(names, given) else None
+    return make.of_parts(dict(zip(names, given, strict=True))) if _same_length(names, given) else None
 
 
 def _count(table: Rows | Failed | None) -> int | Failed:

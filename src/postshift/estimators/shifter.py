@@ -11,17 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from postshift._validation import as_table
-from postshift.core.rows import Rows
+from postshift.core.rows import PHI, Rows
 from postshift.estimators.dask_lazy import lazily
-from postshift.estimators.dask_rows import DaskRows, ShiftedTable, basis_part, in_memory, is_dask
+from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
 from postshift.estimators.marks import mark_of
-from postshift.estimators.model import label_values, positions
+from postshift.estimators.model import DROP_ROWS, label_values
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from postshift.estimators.rows_of import RowsOfArrays
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
-
-PHI = "phi"  # the name of a basis that was given without one
 
 
 class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
@@ -162,12 +161,13 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             eta_val, y_val, phi_val, sample_weight_val = (in_memory(val_side[name], name=name) for name in val_side)
             metadata = {name: in_memory(values, name=name) for name, values in metadata.items()}
             self.classes_ = _check_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
-            val = self._table(eta_val, phi_val, labels=y_val, weights=sample_weight_val, name="val")
+            val = self._rows_of("val")(eta_val, _named_phi(phi_val), y=y_val, weights=sample_weight_val)
             train = None
             if is_dask(eta_train):
-                train = self._drawn_table(eta_train, phi_train, y_train, sample_weight_train, stack)
+                train = self._drawn_rows(eta_train, phi_train, y_train, sample_weight_train, stack)
             elif eta_train is not None:
-                train = self._table(eta_train, phi_train, labels=y_train, weights=sample_weight_train, name="train")
+                given = {"y": y_train, "weights": sample_weight_train}
+                train = self._rows_of("train")(eta_train, _named_phi(phi_train), **given)
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
             self.groups_ = known_groups(self.metric, metadata)
@@ -194,49 +194,41 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         """Return the deterministic label of every row; of a Dask collection, lazily."""
         if is_dask(eta):
             return self._lazily("predict", eta, phi, labels=True)
-        table = self._new_table(eta, phi)
-        return self.classes_[self.rule_.labels(table)]
+        rows = self._new_rows(eta, phi)
+        return self.classes_[self.rule_.labels(rows)]
 
     def predict_distribution(self, eta: Any, phi: Any = None) -> Any:
         """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
         if is_dask(eta):
             return self._lazily("predict_distribution", eta, phi)
-        return self.rule_.distribution(self._new_table(eta, phi))
+        return self.rule_.distribution(self._new_rows(eta, phi))
 
     def example_weights(self, eta: Any, phi: Any = None) -> Any:
         """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(eta):
             return self._lazily("example_weights", eta, phi)
-        return effective_weights(self.rule_, self._new_table(eta, phi))
+        return effective_weights(self.rule_, self._new_rows(eta, phi))
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
         """Return the metric of the labels of these rows, greater being better."""
         eta, y, phi = in_memory(eta, name="eta"), in_memory(y, name="y"), in_memory(phi, name="phi")
-        table = self._new_table(eta, phi, labels=y, weights=in_memory(sample_weight, name="sample_weight"))
-        labels = self.rule_.labels(table)
+        rows = self._new_rows(eta, phi, labels=y, weights=in_memory(sample_weight, name="sample_weight"))
+        labels = self.rule_.labels(rows)
         known_groups(self.metric, metadata)
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
-        return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=table, **how)
+        return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=rows, **how)
 
-    def _table(self, eta: Any, phi: Any, *, labels: Any, weights: Any, name: str) -> Rows:
-        """Return a table of user input, the errors naming the argument."""
-        codes = None
-        if labels is not None:
-            remedy = {} if self.classes is not None else {"remedy": "give classes=[...], a label for each column"}
-            codes = positions(label_values(labels, name=f"y_{name}"), self.classes_, name=f"y_{name}", **remedy)
-        _check_order(eta, self.classes_, name=f"eta_{name}")
-        n_columns = as_table(eta, name=f"eta_{name}").shape[1]
-        if n_columns != len(self.classes_):
-            raise ShapeError(f"eta_{name} must have {len(self.classes_)} columns. Got {n_columns} instead")
-        return Rows.of(eta, bases=_named_phi(phi), labels=codes, weights=weights, name=f"eta_{name}")
+    def _rows_of(self, name: str) -> RowsOfArrays:
+        """Return the route to rows, for arguments of this name."""
+        remedy = DROP_ROWS if self.classes is not None else "give classes=[...], a label for each column"
+        return RowsOfArrays(classes=self.classes_, name=name, remedy=remedy)
 
-    def _drawn_table(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
-        """Return the table of a draw of Dask collections, with all rows behind it until the stack is closed."""
-        bases = _named_phi(phi)
+    def _drawn_rows(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
+        """Return a draw of Dask collections, with all rows behind it until the stack is closed."""
         parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
-        rows = stack.enter_context(DaskRows(parts | {basis_part(name): part for name, part in bases.items()}))
-        make = ShiftedTable(classes=self.classes_, bases=tuple(bases))
-        return rows.behind(make(rows.draw(seed=seed_of(self.random_state))), make)
+        parts |= {f"phi_train[{name}]": part for name, part in _named_phi(phi).items()}
+        rows, make = stack.enter_context(DaskRows(parts)), self._rows_of("train")
+        return rows.behind(make.of_parts(rows.draw(seed=seed_of(self.random_state))), make)
 
     def _lazily(self, method: str, eta: Any, phi: Any, *, labels: bool = False) -> Any:
         """Return a Dask array of what a method gives for Dask collections."""
@@ -244,17 +236,17 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, eta=eta, phi=phi)
 
-    def _new_table(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Rows:
-        """Return a table of rows to predict, with the bases of the fit."""
+    def _new_rows(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Rows:
+        """Return rows to predict, with the bases of the fit."""
         check_is_fitted(self, "rule_")
-        table = self._table(eta, phi, labels=labels, weights=weights, name="new rows")
+        rows = self._rows_of("new rows")(eta, _named_phi(phi), y=labels, weights=weights)
         for rule in self.rule_.rules:
-            given, n_bases = table.bases.get(rule.basis), rule.mixture.n_bases
+            given, n_bases = rows.bases.get(rule.basis), rule.mixture.n_bases
             if given is None:
                 raise BasisError(f"the rule reads basis {rule.basis!r}: give phi, as in fit")
             if given.shape[1] != n_bases:
                 raise ShapeError(f"phi must have {n_bases} columns, as in fit. Got {given.shape[1]} instead")
-        return table
+        return rows
 
 
 def _named_phi(phi: Any) -> dict[str, Any]:
@@ -262,16 +254,6 @@ def _named_phi(phi: Any) -> dict[str, Any]:
     if phi is None:
         return {}
     return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
-
-
-def _check_order(eta: Any, classes: Any, *, name: str) -> None:
-    """Refuse a frame whose columns are called as the classes, but stand in another order."""
-    columns, wanted = [str(column) for column in getattr(eta, "columns", ())], [str(label) for label in classes]
-    if columns != wanted and sorted(columns) == sorted(wanted):
-        raise ShapeError(
-            f"{name} must have its columns in the order of the classes, {wanted}. Got {columns} instead: reorder them, "
-            "or give classes in their order"
-        )
 
 
 def _check_classes(classes: Any, n_classes: int) -> Any:

@@ -21,11 +21,13 @@ from postshift.core.session import Session
 from postshift.estimators.marks import Mark
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
-from postshift.estimators.task import Goal, check_method, make_task
+from postshift.estimators.task import make_task
 from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
+from postshift.metrics import ResolvedMetric
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule
+from postshift.rules.menu import check_method
 from postshift.rules.posterior import FLOOR
 from postshift.rules.record import Record
 from postshift.rules.scoring import HeldOut
@@ -115,7 +117,7 @@ class Shifts:
 
     def _learn(
         self,
-        goal: Goal,
+        goal: ResolvedMetric,
         *,
         train: Rows | None,
         val: Rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from postshift._validation import FloatArray, IntArray, unknown
+from postshift._validation import FloatArray, IntArray
 from postshift.core.psi import ConfusionMetric
 from postshift.core.queries import Oracle, without_queries
-from postshift.core.rows import CONSTANT, Rows
+from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
@@ -24,18 +24,17 @@ from postshift.metrics import (
     LabelOracle,
     PredictionFunction,
     PredictionOracle,
+    ResolvedMetric,
     resolve_metric,
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
-from postshift.rules.menu import menu, rule_named, rule_names
+from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
 
-Goal = ConfusionMetric | LabelFunction | PredictionFunction
 _QUERY_FOLDS = 5  # where values cost nothing but time
 _CONSTANTS_TRIED = 5
-_AUTOMATIC = {"auto": "average", "best": "best"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,24 +93,12 @@ class Task:
     def _choice(self, method: str, *, budget: int | None, seed: int) -> Choice:
         """Return the choice that a method's name stands for."""
         folds = _QUERY_FOLDS if budget is None and self._can_be_cut else 0
-        if method in _AUTOMATIC:
-            how: Any = _AUTOMATIC[method]
+        if method in AUTOMATIC:
+            how: Any = AUTOMATIC[method]
             return Choice(how=how, query_folds=folds, budget=budget, random_state=seed)
-        check_method(method, bases=list(self.problem.val.bases))
         rule = rule_named(method, self.problem)
         entries = (Base(),) if rule == Base() else (Base(), rule)
         return Choice(how="only", entries=entries, query_folds=0, budget=budget, random_state=seed)
-
-
-def check_method(method: Any, *, bases: Sequence[str] | None = None) -> None:
-    """Refuse a method that there is not; without the names of the bases, one that there is not whatever they are."""
-    if not isinstance(method, str):
-        raise SettingError(f"method must be the name of one. Got {method!r} instead")
-    of_any = bases is None and method.endswith("]")
-    name = f"{method.partition(' [')[0]} [{CONSTANT}]" if of_any else method
-    known = [*_AUTOMATIC, *rule_names(bases or [CONSTANT])]
-    if name not in known:
-        raise SettingError(unknown(method, known, what="method"))
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
@@ -131,7 +118,9 @@ def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
         raise SettingError(f"groups must be of one kind, all strings or all numbers, none missing: {error}") from error
 
 
-def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None) -> Goal:
+def goal_of(
+    metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None
+) -> ResolvedMetric:
     """Return the metric as the library reads it, greater being better; ``groups`` are all there may be."""
     n_groups = None if groups is None else len(groups)
     found = resolve_metric(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
@@ -139,7 +128,7 @@ def goal_of(metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, An
 
 
 def make_task(
-    goal: Goal, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: ResolvedMetric, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
@@ -175,7 +164,7 @@ def make_task(
 
 
 def value_of(
-    goal: Goal, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: ResolvedMetric, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> float:
     """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
     function = function_of(goal)
@@ -187,7 +176,7 @@ def value_of(
     return without_queries(problem.label_scores([labels]))[0]
 
 
-def function_of(goal: Goal) -> LabelFunction | ConfusionMetric:
+def function_of(goal: ResolvedMetric) -> LabelFunction | ConfusionMetric:
     """Return the metric as it scores any rows with labels; one that keeps its labels to itself is refused."""
     if isinstance(goal, PredictionFunction):
         raise MetricError(

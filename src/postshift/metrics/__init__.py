@@ -1,4 +1,4 @@
-"""Metrics: functions of the confusion matrix, adapters of the user's own, and oracles that answer queries."""
+"""Metrics: the catalogue, functions of the confusion matrix, adapters for your own functions, and oracles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postshift.metrics.adapters import (
     from_predictions,
 )
 from postshift.metrics.asking import LabelOracle, PredictionOracle
-from postshift.metrics.catalogue import metric_catalogue, metric_named
+from postshift.metrics.catalogue import metric_catalogue
 from postshift.metrics.cells import CellMetric
 from postshift.metrics.confusion import (
     Accuracy,
@@ -22,11 +22,13 @@ from postshift.metrics.confusion import (
     ExpectedReward,
     MatthewsCorrelation,
 )
-from postshift.metrics.gaps import DemographicParityGap, EqualizedOddsGap, EqualOpportunityGap, Penalised
-from postshift.metrics.groups import GroupGMean, WorstGroup
+from postshift.metrics.gaps import DemographicParityGap, EqualizedOddsGap, EqualOpportunityGap
+from postshift.metrics.named import metric_named
+from postshift.metrics.over_groups import GroupGMean, WorstGroup
+from postshift.metrics.penalised import Penalised
 from postshift.metrics.rates import BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 from postshift.metrics.recalls import BalancedAccuracy, GMean, HMean, MinRecall, QMean, SmoothedMinimum
-from postshift.metrics.resolve import resolve_metric
+from postshift.metrics.resolve import ResolvedMetric, resolve_metric
 from postshift.metrics.scorers import from_scorer
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "PredictionOracle",
     "QMean",
     "Recall",
+    "ResolvedMetric",
     "SmoothedMinimum",
     "SoftOracle",
     "WorstGroup",

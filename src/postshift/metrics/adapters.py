@@ -1,15 +1,14 @@
-"""What turns a user's function into a metric: of confusion matrices, of labels, or of predictions alone.
+"""Adapters: a user's function of confusion matrices, of labels, or of predictions alone, as a metric.
 
 =====================  ==================================  ==========================================================
-constructor            the function is called with         and what becomes of it
+constructor            the function is called with         how it is used
 =====================  ==================================  ==========================================================
-``from_confusion``     a confusion matrix of shares        a metric psi(C)
-``from_labels``        y_true, y_pred (, sample_weight)    psi(C) by ``CellMetric``, or asked through ``LabelOracle``
-``from_predictions``   y_pred, or class distributions      asked through ``PredictionOracle``
+``from_confusion``     a confusion matrix of shares        as a metric psi(C)
+``from_labels``        y_true, y_pred (, sample_weight)    as psi(C) by ``CellMetric``, or through ``LabelOracle``
+``from_predictions``   y_pred, or class distributions      through ``PredictionOracle``
 =====================  ==================================  ==========================================================
 
-Each call gets arrays of its own: a function that changes them in place changes nothing else. ``CellMetric`` is in
-``cells``, the oracles are in ``asking``.
+Each call gets copies of the arrays: a function may change them in place.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -32,21 +32,39 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfusionFunction:
-    """A user's function of the confusion matrix, as a metric. Made by ``from_confusion``."""
+class UserFunction:
+    """A user's function, its name, whether it is a loss, and the width of the range of its values."""
 
-    function: Callable[[FloatArray], Any]
+    function: Callable[..., Any]
     name: str
-    weighting: str
-    stacked: bool
     greater_is_better: bool
     scale: float
+
+    def __post_init__(self) -> None:
+        """Raise if the function cannot be called or is a class, or the width is not above 0 and finite."""
+        if not callable(self.function) or isinstance(self.function, type):
+            raise MetricError(f"the metric must be a function. Got {self.function!r} instead")
+        width = check_in_range(self.scale, name="scale", low=0, high=np.inf, open_low=True, open_high=True)
+        object.__setattr__(self, "scale", width)
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 for a loss."""
+        return 1.0 if self.greater_is_better else -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfusionFunction(UserFunction):
+    """A user's function of the confusion matrix, as a metric. Returned by ``from_confusion``."""
+
+    weighting: str
+    stacked: bool
     categories: int | None
     needs_every_class: ClassVar[bool] = False
 
     @property
     def n_categories(self) -> int:
-        """The number of rows of the matrices, where they are not the classes."""
+        """The number of rows of the matrices; an AttributeError if they are the classes."""
         if self.categories is None:
             raise AttributeError("the rows of the matrices are the classes")
         return self.categories
@@ -56,50 +74,28 @@ class ConfusionFunction:
         if self.stacked:
             return mapped(lambda: np.array(self.function(np.array(confusion)), dtype=np.float64), self.name)
         lead = confusion.shape[:-2]
-        found = [self._of_one(confusion[place]) for place in np.ndindex(lead)]
+        found = [mapped(partial(self._of_one, confusion[place]), self.name) for place in np.ndindex(lead)]
         return np.array(found, dtype=np.float64).reshape(lead)
 
     def _of_one(self, confusion: FloatArray) -> float:
         """Return the function of one matrix."""
-        return mapped(lambda: number(self.function(np.array(confusion)), name=self.name), self.name)
+        return number(self.function(np.array(confusion)), name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelFunction:
-    """A user's function of true and predicted labels. Made by ``from_labels``.
+class LabelFunction(UserFunction):
+    """A user's function of true and predicted labels. Returned by ``from_labels``.
 
-    Attributes
-    ----------
-    function : callable
-        The function.
-    name : str
-        What it is called.
-    greater_is_better : bool
-        False for a loss.
-    metadata : tuple of str
-        Names of the further arguments it takes, one value a row.
-    takes_weights : bool
-        Whether it takes ``sample_weight``.
-    scale : float
-        The width of the range of its values.
+    ``metadata`` are the names of its other arguments, and ``takes_weights`` says whether it takes ``sample_weight``.
     """
 
-    function: Callable[..., Any]
-    name: str
-    greater_is_better: bool
     metadata: tuple[str, ...]
     takes_weights: bool
-    scale: float
-
-    @property
-    def sign(self) -> float:
-        """1, or -1 for a loss."""
-        return 1.0 if self.greater_is_better else -1.0
 
     def __call__(
         self, y_true: Any, y_pred: Any, *, weights: Any = None, metadata: Mapping[str, Any] | None = None
     ) -> float:
-        """Return the function's own number, a loss as a loss."""
+        """Return the value of the function, without a change of sign for a loss."""
         arguments = dict(metadata or {})
         if weights is not None:
             arguments[_WEIGHT] = weights
@@ -108,22 +104,13 @@ class LabelFunction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionFunction:
-    """A user's function of predictions that keeps its labels to itself. Made by ``from_predictions``."""
+class PredictionFunction(UserFunction):
+    """A user's function of predictions, which has the true labels itself. Returned by ``from_predictions``."""
 
-    function: Callable[[Any], Any]
     soft: bool
-    name: str
-    greater_is_better: bool
-    scale: float
-
-    @property
-    def sign(self) -> float:
-        """1, or -1 for a loss."""
-        return 1.0 if self.greater_is_better else -1.0
 
     def __call__(self, predictions: Any) -> float:
-        """Return the function's own number, a loss as a loss."""
+        """Return the value of the function, without a change of sign for a loss."""
         return number(self.function(np.array(predictions)), name=self.name)
 
 
@@ -144,7 +131,7 @@ def from_confusion(
     function : callable
         ``f(confusion) -> number`` of one matrix (m, m) of shares of the weight: rows true, columns predicted.
     name : str, optional
-        What to call it; None for the function's own name.
+        Its name; by default the name of the function.
     weighting : {"diagonal", "columns", "full"}, default="full"
         What it depends on, given the row sums: the diagonal, the diagonal and the column sums, or all.
     stacked : bool, default=False
@@ -165,12 +152,12 @@ def from_confusion(
     if weighting not in _WEIGHTINGS:
         raise SettingError(f"weighting must be one of {_WEIGHTINGS}. Got {weighting!r} instead")
     return ConfusionFunction(
-        function=_checked(function),
+        function=function,
         name=called(function, name),
         weighting=weighting,
         stacked=stacked,
         greater_is_better=greater_is_better,
-        scale=_width(scale),
+        scale=scale,
         categories=None if n_categories is None else check_count(n_categories, name="n_categories", low=2),
     )
 
@@ -183,20 +170,20 @@ def from_labels(
     metadata: Iterable[str] | None = None,
     scale: float = 1.0,
 ) -> LabelFunction:
-    """Return what the library needs to know of a function of true and predicted labels.
+    """Return a metric from a function of true and predicted labels.
 
     Parameters
     ----------
     function : callable
-        ``f(y_true, y_pred) -> number``, or ``f(y_true, y_pred, sample_weight=...)``. One that takes weights can tell
-        the value of a randomised classifier exactly.
+        ``f(y_true, y_pred) -> number``, or ``f(y_true, y_pred, sample_weight=...)``. With weights, the value of a
+        randomised classifier is exact.
     name : str, optional
-        What to call it; None for the function's own name.
+        Its name; by default the name of the function.
     greater_is_better : bool, default=True
         False for a loss.
     metadata : iterable of str, optional
-        Names of further keyword arguments with one value a row (groups, costs, ...). None for all arguments after
-        the first two that have no default, ``sample_weight`` excepted.
+        Names of other keyword arguments with one value per row (groups, costs, ...). By default all arguments after
+        the first two that have no default, except ``sample_weight``.
     scale : float, default=1.0
         The width of the range of its values.
 
@@ -208,21 +195,25 @@ def from_labels(
     >>> found.name, found.metadata, found.takes_weights
     ('gain', ('amount',), True)
     """
-    parameters = parameters_of(_checked(function))
+    parameters = parameters_of(function)
     if isinstance(metadata, str):
         raise SettingError(f"metadata must be names, in a list or tuple. Got {metadata!r} instead")
-    names = _further(parameters) if metadata is None else tuple(metadata)
-    open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    strange = [each for each in names if each not in parameters and not open_ended]
-    if strange:
-        raise SettingError(f"metric {called(function, name)!r} takes no argument {strange[0]!r}, named in metadata")
+    required = [each for each in extra_parameters(function) if parameters[each].default is inspect.Parameter.empty]
+    names = tuple(required if metadata is None else metadata)
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    missing = [each for each in names if each not in parameters and not takes_any]
+    if missing:
+        raise SettingError(
+            f"metric {called(function, name)!r} takes no argument {missing[0]!r}: remove it from metadata, or add it "
+            "to the function"
+        )
     return LabelFunction(
         function=function,
         name=called(function, name),
         greater_is_better=greater_is_better,
         metadata=names,
         takes_weights=_WEIGHT in parameters,
-        scale=_width(scale),
+        scale=scale,
     )
 
 
@@ -234,16 +225,16 @@ def from_predictions(
     greater_is_better: bool = True,
     scale: float = 1.0,
 ) -> PredictionFunction:
-    """Return what the library needs to know of a function that keeps its labels to itself.
+    """Return a metric from a function of predictions, which has the true labels itself.
 
     Parameters
     ----------
     function : callable
-        ``f(predictions) -> number``. It is always shown all validation rows.
+        ``f(predictions) -> number``. It always gets the predictions of all validation rows.
     soft : bool, default=False
-        Whether it is shown class distributions (n, m), and not labels (n,) in the user's own classes.
+        Whether it gets class distributions (n, m) instead of class labels (n,).
     name : str, optional
-        What to call it; None for the function's own name.
+        Its name; by default the name of the function.
     greater_is_better : bool, default=True
         False for a loss.
     scale : float, default=1.0
@@ -257,16 +248,16 @@ def from_predictions(
     0.6667
     """
     return PredictionFunction(
-        function=_checked(function),
+        function=function,
         soft=soft,
         name=called(function, name),
         greater_is_better=greater_is_better,
-        scale=_width(scale),
+        scale=scale,
     )
 
 
 def mapped(call: Callable[[], T], name: str) -> T:
-    """Call a user's function; what it raises becomes a MetricError."""
+    """Call a user's function and convert its errors to MetricError."""
     try:
         return call()
     except PostshiftError:
@@ -276,7 +267,7 @@ def mapped(call: Callable[[], T], name: str) -> T:
 
 
 def number(answer: Any, *, name: str) -> float:
-    """Return what a user's function returned as a float, refused unless it is one finite number."""
+    """Return the answer of a user's function as a float; raise unless it is one finite number."""
     try:
         value = np.asarray(answer)
     except ValueError:
@@ -289,7 +280,7 @@ def number(answer: Any, *, name: str) -> float:
 
 
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a function, none where it does not tell."""
+    """Return the parameters of a function, or an empty mapping if it has no signature."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -297,7 +288,7 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
 
 
 def required_positionals(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
-    """Return the names of the positional parameters without a default, ``sample_weight`` excepted."""
+    """Return the names of the positional parameters without a default, except ``sample_weight``."""
     return [
         name
         for name, each in parameters.items()
@@ -305,30 +296,15 @@ def required_positionals(parameters: Mapping[str, inspect.Parameter]) -> list[st
     ]
 
 
-def _further(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
-    """Return the names of the parameters after the first two that have no default, ``sample_weight`` excepted."""
+def extra_parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters after the first two, except ``sample_weight``."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(
-        name
-        for place, (name, each) in enumerate(parameters.items())
-        if place >= 2 and each.kind in kinds and each.default is each.empty and name != _WEIGHT
-    )
-
-
-def _checked(function: Any) -> Any:
-    """Return a function, refused where it cannot be called."""
-    if not callable(function) or isinstance(function, type):
-        raise MetricError(f"the metric must be a function. Got {function!r} instead")
-    return function
+    later = list(parameters_of(function).items())[2:]
+    return [name for name, each in later if each.kind in kinds and name != _WEIGHT]
 
 
 def called(function: Any, name: str | None = None) -> str:
-    """Return the name given, or the function's own, or that of what it was made of."""
+    """Return the given name, or that of the function, or of the function it wraps."""
     while hasattr(function, "func") or hasattr(function, "__wrapped__"):
         function = getattr(function, "func", None) or function.__wrapped__
     return name or str(getattr(function, "__name__", type(function).__name__))
-
-
-def _width(scale: Any) -> float:
-    """Return the width of a range, refused unless it is above 0."""
-    return check_in_range(scale, name="scale", low=0, high=np.inf, open_low=True, open_high=True)

@@ -1,16 +1,15 @@
 """Metrics psi(C) of the confusion matrix: rows are true classes, entries are shares of the weight.
 
-Each knows what it depends on (``weighting``), whether it needs every class to occur, and its gradient. The
-row sums of C do not depend on the classifier, so a gradient is meant up to a constant per row. ``value`` takes
-a stack of matrices (..., m, m). Functions of the recalls alone are in ``recalls``, precision, F1 and their like in
-``rates``, those of the recalls of groups in ``groups``, differences between groups in ``gaps``.
+A metric says which entries it depends on (``weighting``) and whether it needs rows of every class. It has a gradient,
+defined up to a constant per row, since the row sums of C do not depend on the classifier. ``value`` takes a stack of
+matrices (..., m, m). Other modules: functions of the recalls in ``recalls``, precision, F1 and similar rates in
+``rates``, metrics over groups in ``over_groups``, differences between groups in ``gaps``.
 
-``greater_is_better`` says which way is up. Whatever is fitted is maximised: ``maximised`` turns a cost around.
+A fit maximises its metric: ``maximised`` negates a metric with ``greater_is_better = False``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -19,13 +18,13 @@ import numpy as np
 from postshift._validation import FloatArray, as_table
 from postshift.exceptions import SettingError, ShapeError
 
-_POWERS = {None: 0, "linear": 1, "quadratic": 2}  # of the distance of two classes, what an error costs
+_POWERS = {None: 0, "linear": 1, "quadratic": 2}  # an error costs this power of the distance of the classes
 _VANISHED = 1e-150  # a share below this counts as 0: its inverse, or that of its square, would overflow
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The share of right predictions, ``sum_i C_ii``.
+    """The share of correct predictions, ``sum_i C_ii``.
 
     Examples
     --------
@@ -49,9 +48,9 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class MatthewsCorrelation:
-    """The correlation of truth and prediction, for any number of classes; 0 where either is always one class.
+    """The correlation of true and predicted classes, for any number of classes; 0 if either is always one class.
 
-    With row sums t and column sums p of shares that sum to 1 it is
+    With row sums t and column sums p of shares that sum to 1, it is
     ``(sum_i C_ii - t.p) / sqrt((1 - t.t) (1 - p.p))``.
 
     Examples
@@ -81,7 +80,7 @@ class MatthewsCorrelation:
 
     @staticmethod
     def _parts(confusion: FloatArray) -> tuple[FloatArray, ...]:
-        """Return the errors of chance, those found, and ``1 - t.t``, ``1 - p.p`` as sums that are 0 exactly."""
+        """Return the loss by chance, the loss, and ``1 - t.t`` and ``1 - p.p`` as sums that can be exactly 0."""
         loss, total = _disagreement(confusion.shape[-1], None), confusion.sum(axis=(-2, -1))
         spreads = [
             or_zero(np.asarray(np.einsum("...i,ij,...j->...", sums, loss, sums)), total**2)
@@ -92,12 +91,12 @@ class MatthewsCorrelation:
 
 @dataclass(frozen=True, slots=True)
 class CohenKappa:
-    """Cohen's kappa, ``1 - loss / loss of chance`` with the row and column sums held; 0 where chance errs never.
+    """Cohen's kappa, ``1 - loss / loss by chance`` for fixed row and column sums; 0 if the loss by chance is 0.
 
     Parameters
     ----------
     weights : {"linear", "quadratic"}, optional
-        What an error costs: 1, or the distance of the two classes, or its square.
+        The cost of an error: 1 by default, the distance of the two classes, or its square.
 
     Examples
     --------
@@ -111,13 +110,13 @@ class CohenKappa:
     greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse weights that are not known."""
+        """Raise if the weights are unknown."""
         if self.weights not in tuple(_POWERS):
             raise SettingError(f"weights must be None, 'linear' or 'quadratic'. Got {self.weights!r} instead")
 
     @property
     def weighting(self) -> str:
-        """``"columns"`` where all errors cost the same, else ``"full"``."""
+        """``"columns"`` if all errors cost the same, else ``"full"``."""
         return "columns" if self.weights is None else "full"
 
     def value(self, confusion: FloatArray) -> FloatArray:
@@ -133,17 +132,24 @@ class CohenKappa:
         return (ratio(found, chance) * moved - loss) * ratio(np.asarray(1.0), chance)
 
 
-class LinearMetric(ABC):
-    """A metric ``sum_ij L_ij C_ij``, of which ``table`` gives L (m, m): rows true, columns predicted."""
+class LinearMetric:
+    """A metric ``sum_ij L_ij C_ij``. L (m, m) is the field named by ``entries``: rows true, columns predicted."""
 
     __slots__ = ()
     needs_every_class: ClassVar[bool] = False
     entries: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        """Raise unless L is a square matrix of finite numbers."""
+        table = as_table(getattr(self, self.entries), name=self.entries)
+        if table.shape[0] != table.shape[1] or not np.isfinite(table).all():
+            raise ShapeError(f"{self.entries} must be a square matrix of finite numbers. Got shape {table.shape}")
+        object.__setattr__(self, self.entries, table)
+
     @property
-    @abstractmethod
     def table(self) -> FloatArray:
         """The matrix L."""
+        return np.asarray(getattr(self, self.entries))
 
     @property
     def weighting(self) -> str:
@@ -157,7 +163,7 @@ class LinearMetric(ABC):
 
     @property
     def n_classes(self) -> int:
-        """The number of classes that L has a row and a column for."""
+        """The number of classes m."""
         return len(self.table)
 
     def value(self, confusion: FloatArray) -> FloatArray:
@@ -171,12 +177,12 @@ class LinearMetric(ABC):
         return np.array(self.table)
 
     def _check(self, confusion: FloatArray) -> None:
-        """Refuse matrices of another shape."""
+        """Raise if the matrices have another shape."""
         if confusion.shape[-2:] != self.table.shape:
             raise ShapeError(
-                f"the {self.entries} matrix has shape {self.table.shape}, the problem {confusion.shape[-1]} classes "
-                f"and confusion matrices of shape {confusion.shape[-2:]}: give {self.entries}s of that shape, rows "
-                "true classes and columns predicted ones"
+                f"the {self.entries} matrix has shape {self.table.shape}, and there are {confusion.shape[-1]} classes "
+                f"and confusion matrices of shape {confusion.shape[-2:]}: give {self.entries}s of that shape, with "
+                "true classes as rows and predicted classes as columns"
             )
 
 
@@ -195,27 +201,18 @@ class ExpectedReward(LinearMetric):
     greater_is_better: ClassVar[bool] = True
     entries: ClassVar[str] = "reward"
 
-    def __post_init__(self) -> None:
-        """Refuse anything but a square matrix of finite numbers."""
-        object.__setattr__(self, "reward", _square(self.reward, name=self.entries))
-
-    @property
-    def table(self) -> FloatArray:
-        """The rewards."""
-        return np.asarray(self.reward)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedCost(LinearMetric):
-    """The linear metric ``sum_ij L_ij C_ij`` for a matrix L of costs: rows true, columns predicted; less is better.
+    """The linear metric ``sum_ij L_ij C_ij`` for a cost matrix L: rows true, columns predicted. Less is better.
 
     Examples
     --------
     >>> metric = ExpectedCost([[0, 1], [5, 0]])
     >>> round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
     1.1
-    >>> metric.greater_is_better, maximised(metric).name
-    (False, 'neg_expected_cost')
+    >>> metric.greater_is_better
+    False
     """
 
     cost: Any
@@ -223,32 +220,15 @@ class ExpectedCost(LinearMetric):
     greater_is_better: ClassVar[bool] = False
     entries: ClassVar[str] = "cost"
 
-    def __post_init__(self) -> None:
-        """Refuse anything but a square matrix of finite numbers."""
-        object.__setattr__(self, "cost", _square(self.cost, name=self.entries))
-
-    @property
-    def table(self) -> FloatArray:
-        """The costs."""
-        return np.asarray(self.cost)
-
-
-def _square(values: Any, *, name: str) -> FloatArray:
-    """Return a square matrix, refused where it holds anything but finite numbers."""
-    table = as_table(values, name=name)
-    if table.shape[0] != table.shape[1] or not np.isfinite(table).all():
-        raise ShapeError(f"{name} must be a square matrix of finite numbers. Got shape {table.shape}")
-    return table
-
 
 def _disagreement(n_classes: int, weights: Literal["linear", "quadratic"] | None) -> FloatArray:
-    """Return what each error costs (m, m): 1, the distance of the classes, or its square."""
+    """Return the cost of each error (m, m): 1, the distance of the classes, or its square."""
     apart = np.abs(np.subtract.outer(np.arange(n_classes), np.arange(n_classes))).astype(np.float64)
     return np.asarray(np.where(apart > 0, apart ** _POWERS[weights], 0.0))
 
 
 def _losses(confusion: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the loss of each matrix's row and column sums if they were independent, and its own loss."""
+    """Return the loss by chance (true and predicted classes independent), and the loss of each matrix."""
     true, predicted = confusion.sum(axis=-1), confusion.sum(axis=-2)
     total = true.sum(axis=-1)
     chance = or_zero(ratio(np.asarray(np.einsum("...i,ij,...j->...", true, loss, predicted)), total), total)
@@ -256,7 +236,7 @@ def _losses(confusion: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def or_zero(numbers: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return numbers, 0 where they vanish beside the whole of which they are parts."""
+    """Return numbers, 0 where they are negligible parts of the whole."""
     return np.where(numbers > _VANISHED * whole, numbers, 0.0)
 
 

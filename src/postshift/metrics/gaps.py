@@ -1,74 +1,57 @@
-"""Differences between groups, and metrics that pay for them: the rows of C are (group, class) pairs.
+"""Differences between groups: the rows of C are (group, class) pairs, as in ``over_groups``.
 
-A row of group g and class i is counted in category ``g * n_classes + i``, as in ``groups``. A gap is the highest less
-the lowest rate among the groups, for the class ``positive`` or, where that is None, for the class of the largest gap.
-Groups without rows are left out, and so are (group, class) pairs without rows where the rate is one of that class.
+A gap is the highest minus the lowest rate among the groups, for the class ``positive`` or, if that is None, for the
+class with the largest gap. Groups without rows are left out, and so are (group, class) pairs without rows if the rate
+is a rate of that class.
 
 ===================  ====================================================================
-gap                  of the rates
+gap                  rates
 ===================  ====================================================================
 demographic_parity   P(predicted = j | group)
 equal_opportunity    P(predicted = i | true = i, group)
 equalized_odds       P(predicted = j | true = i, group), the largest gap over i
 ===================  ====================================================================
 
-A gap is a difference of two linear functions of C at a time: its gradient is theirs, at a corner that of the first.
+A gap is the difference of two linear functions of C. Its gradient is theirs; in case of ties, that of the first pair.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.core.psi import DifferentiableMetric, maximised
-from postshift.exceptions import MetricError, SettingError
+from postshift._validation import FloatArray, IntArray, check_count
+from postshift.exceptions import SettingError
 from postshift.metrics.confusion import ratio
-from postshift.metrics.groups import check_shape, check_sizes
-from postshift.metrics.plain import plain_metric
+from postshift.metrics.over_groups import GroupMetric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapMetric(ABC):
-    """A gap, less is better: ``parts``, ``slots`` and ``cells`` say of which rates.
+class GapMetric(GroupMetric, ABC):
+    """A gap, less is better. ``parts``, ``slots`` and ``cells`` define its rates."""
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups.
-    n_classes : int
-        Number of classes m.
-    positive : int, optional
-        The position of the class it is about; None for the largest gap over the classes.
-    """
-
-    n_groups: int
-    n_classes: int
     positive: int | None = None
     name: ClassVar[str]
+    about: ClassVar[str]  # for the catalogue
     weighting: ClassVar[str]
+    is_symmetric: ClassVar[bool] = False  # with two classes, the gap is the same for either of them
     needs_every_class: ClassVar[bool] = False
     greater_is_better: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse numbers of groups and classes that are none, and a position that is none."""
-        check_sizes(self.n_groups, self.n_classes)
+        """Raise if the numbers of groups and classes are too low, or ``positive`` is not the position of a class."""
+        GroupMetric.__post_init__(self)
         if self.positive is not None and check_count(self.positive, name="positive", low=0) >= self.n_classes:
             raise SettingError(
                 f"positive must be None or a class position 0..{self.n_classes - 1}. Got {self.positive!r} instead"
             )
 
     @property
-    def n_categories(self) -> int:
-        """The number of (group, class) pairs."""
-        return self.n_groups * self.n_classes
-
-    @property
     def positive_classes(self) -> tuple[int, ...]:
-        """The positions of the classes that it is about, where it is about some only."""
+        """The position of the class that the gap is about, if it is about one."""
         return () if self.positive is None else (self.positive,)
 
     @abstractmethod
@@ -76,12 +59,12 @@ class GapMetric(ABC):
         """Return numerators and denominators (..., groups, rates) of the rates of matrices (..., groups, m, m)."""
 
     @abstractmethod
-    def slots(self, chosen: IntArray) -> IntArray:
-        """Return which of the rates are about these classes."""
-
-    @abstractmethod
     def cells(self, slot: int) -> tuple[Any, Any]:
-        """Return rows and columns of the entries that a rate sums."""
+        """Return the rows and columns of the entries that are summed in the numerator of a rate."""
+
+    def slots(self, chosen: IntArray) -> IntArray:
+        """Return which of the rates are about the chosen classes; by default, one for each class."""
+        return chosen
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the largest gap of each matrix."""
@@ -93,7 +76,7 @@ class GapMetric(ABC):
         highest, lowest = self._levels(confusion)
         place = int(np.argmax(highest.max(axis=-2) - lowest.min(axis=-2)))
         slot = int(self.slots(self._chosen)[place])
-        table = confusion.reshape(self.n_groups, self.n_classes, self.n_classes)
+        table = self.by_group(confusion)
         slopes, sizes = np.zeros(table.shape), self.parts(table)[1][:, slot]
         for sign, group in ((1.0, np.argmax(highest[:, place])), (-1.0, np.argmin(lowest[:, place]))):
             slopes[(group, *self.cells(slot))] += sign * ratio(np.asarray(1.0), sizes[group])
@@ -101,14 +84,12 @@ class GapMetric(ABC):
 
     @property
     def _chosen(self) -> IntArray:
-        """The classes it is about."""
+        """The classes that the gap is about."""
         return np.arange(self.n_classes) if self.positive is None else np.array([self.positive])
 
     def _levels(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rates (..., groups, slots), to look for the highest and for the lowest of those with rows."""
-        check_shape(confusion, self.n_groups, self.n_classes)
-        square = (self.n_groups, self.n_classes, self.n_classes)
-        above, below = self.parts(confusion.reshape(*confusion.shape[:-2], *square))
+        """Return the rates (..., groups, slots) twice: -inf, then inf, where there are no rows."""
+        above, below = self.parts(self.by_group(confusion))
         slots = self.slots(self._chosen)
         rates, present = ratio(above, below)[..., slots], below[..., slots] > 0
         return np.where(present, rates, -np.inf), np.where(present, rates, np.inf)
@@ -116,7 +97,7 @@ class GapMetric(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemographicParityGap(GapMetric):
-    """The largest difference between groups of the share predicted to be of a class.
+    """The largest difference between groups in the share of rows that are predicted to be of a class.
 
     Parameters
     ----------
@@ -135,16 +116,14 @@ class DemographicParityGap(GapMetric):
     """
 
     name: ClassVar[str] = "demographic_parity"
+    about: ClassVar[str] = "difference between groups in the share predicted to be of a class"
     weighting: ClassVar[str] = "full"
+    is_symmetric: ClassVar[bool] = True
 
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what is predicted in each group, and the groups' sizes."""
+        """Return the predictions of each class in each group, and the sizes of the groups."""
         above = table.sum(axis=-2)
         return above, np.broadcast_to(above.sum(axis=-1, keepdims=True), above.shape)
-
-    def slots(self, chosen: IntArray) -> IntArray:
-        """Return the classes."""
-        return chosen
 
     def cells(self, slot: int) -> tuple[Any, Any]:
         """Return a column."""
@@ -153,16 +132,9 @@ class DemographicParityGap(GapMetric):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualOpportunityGap(GapMetric):
-    """The largest difference between groups of the recall of a class.
+    """The largest difference between groups in the recall of a class.
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups.
-    n_classes : int
-        Number of classes m.
-    positive : int, optional
-        The position of the class; None for the largest difference over the classes.
+    The parameters are those of ``DemographicParityGap``.
 
     Examples
     --------
@@ -172,15 +144,12 @@ class EqualOpportunityGap(GapMetric):
     """
 
     name: ClassVar[str] = "equal_opportunity"
+    about: ClassVar[str] = "difference between groups in the recall"
     weighting: ClassVar[str] = "diagonal"
 
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the hits and the sizes of the classes in each group."""
         return np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-1)
-
-    def slots(self, chosen: IntArray) -> IntArray:
-        """Return the classes."""
-        return chosen
 
     def cells(self, slot: int) -> tuple[Any, Any]:
         """Return an entry of the diagonal."""
@@ -189,16 +158,9 @@ class EqualOpportunityGap(GapMetric):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualizedOddsGap(GapMetric):
-    """The largest difference between groups of the share predicted to be of a class, among the rows of any one class.
+    """The largest difference between groups in the share predicted to be of a class, among the rows of any one class.
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups.
-    n_classes : int
-        Number of classes m.
-    positive : int, optional
-        The position of the class predicted; None for the largest difference over the classes.
+    The parameters are those of ``DemographicParityGap``.
 
     Examples
     --------
@@ -208,7 +170,9 @@ class EqualizedOddsGap(GapMetric):
     """
 
     name: ClassVar[str] = "equalized_odds"
+    about: ClassVar[str] = "difference between groups in the share predicted to be of a class, given the true class"
     weighting: ClassVar[str] = "full"
+    is_symmetric: ClassVar[bool] = True
 
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the entries, row after row, and the sizes of their rows."""
@@ -216,114 +180,10 @@ class EqualizedOddsGap(GapMetric):
         flat = (*table.shape[:-2], self.n_classes**2)
         return table.reshape(flat), sizes.reshape(flat)
 
-    def slots(self, chosen: IntArray) -> IntArray:
-        """Return the entries of the columns."""
-        return np.add.outer(np.arange(self.n_classes) * self.n_classes, chosen).reshape(-1)
-
     def cells(self, slot: int) -> tuple[Any, Any]:
         """Return an entry."""
         return divmod(slot, self.n_classes)
 
-
-GAPS: dict[str, type[GapMetric]] = {
-    gap.name: gap for gap in (DemographicParityGap, EqualOpportunityGap, EqualizedOddsGap)
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Penalised:
-    """A metric of all rows less ``strength`` times a gap between groups.
-
-    Parameters
-    ----------
-    inner : ConfusionMetric or str
-        The metric of the classes, or its name; it must have a gradient. A cost is turned around first. A name that is
-        about one class is about ``positive``, unless it names the class at a position itself, as in ``"f1[2]"``.
-    gap : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        The gap.
-    strength : float, default=1.0
-        What a gap of 1 costs.
-    positive : int, optional
-        The position of the class that the gap is about; None for the largest gap over the classes.
-    n_groups : int
-        Number of groups.
-    n_classes : int
-        Number of classes m.
-
-    Examples
-    --------
-    >>> confusion = np.array([[0.2, 0.05], [0.05, 0.2], [0.2, 0.05], [0.1, 0.15]])
-    >>> metric = Penalised("accuracy", "equal_opportunity", strength=0.5, positive=1, n_groups=2, n_classes=2)
-    >>> metric.name, round(float(metric.value(confusion)), 4)
-    ('accuracy - 0.5 * equal_opportunity', 0.65)
-    """
-
-    inner: Any
-    gap: str
-    _: KW_ONLY
-    strength: float = 1.0
-    positive: int | None = None
-    n_groups: int
-    n_classes: int
-    weighting: ClassVar[str] = "full"
-    needs_every_class: ClassVar[bool] = False
-    greater_is_better: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Make the parts, and refuse what is none."""
-        check_in_range(self.strength, name="strength", low=0, high=np.inf, open_high=True)
-        if self.gap not in GAPS:
-            raise SettingError(unknown(self.gap, GAPS, what="gap"))
-        inner, positive = self.inner, self._gap.positive
-        if isinstance(inner, str):
-            inner = plain_metric(inner, n_classes=self.n_classes, positive=positive)
-        if isinstance(inner, type) or not isinstance(inner, DifferentiableMetric):
-            raise MetricError(
-                "inner must be a metric of the confusion matrix that has a gradient, or the name of one. "
-                f"Got {inner!r} instead; write the whole metric with from_confusion"
-            )
-        if getattr(inner, "n_categories", self.n_classes) != self.n_classes:
-            raise MetricError(f"inner must be a metric of the {self.n_classes} classes. Got {inner.name!r} instead")
-        object.__setattr__(self, "inner", maximised(inner))
-
-    @property
-    def name(self) -> str:
-        """The inner metric, a minus, the strength unless it is 1, and the gap."""
-        factor = "" if self.strength == 1 else f"{self.strength:g} * "
-        return f"{self.inner.name} - {factor}{self.gap}"
-
-    @property
-    def n_categories(self) -> int:
-        """The number of (group, class) pairs."""
-        return self.n_groups * self.n_classes
-
-    @property
-    def positive_classes(self) -> tuple[int, ...]:
-        """The positions of the classes that the metric and the gap are about, where they are about some only."""
-        inner: tuple[int, ...] = getattr(self.inner, "positive_classes", ())
-        return tuple(dict.fromkeys(inner + self._gap.positive_classes))
-
-    @property
-    def scale(self) -> float:
-        """The width of the range of values."""
-        return float(getattr(self.inner, "scale", 1.0)) + self.strength
-
-    def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the penalised metric of each matrix."""
-        gap = self._gap.value(confusion)
-        return np.asarray(self.inner.value(self._by_group(confusion).sum(axis=-3)) - self.strength * gap)
-
-    def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the inner metric's gradient, the same in each group, less that of the gap."""
-        gap = self._gap.gradient(confusion)
-        pooled = self.inner.gradient(self._by_group(confusion).sum(axis=-3))
-        return np.asarray(np.tile(pooled, (self.n_groups, 1)) - self.strength * gap)
-
-    @property
-    def _gap(self) -> GapMetric:
-        """The gap, refused where its numbers are none."""
-        return GAPS[self.gap](n_groups=self.n_groups, n_classes=self.n_classes, positive=self.positive)
-
-    def _by_group(self, confusion: FloatArray) -> FloatArray:
-        """Return the matrices (..., groups, m, m)."""
-        return confusion.reshape(*confusion.shape[:-2], self.n_groups, self.n_classes, self.n_classes)
+    def slots(self, chosen: IntArray) -> IntArray:
+        """Return the entries of the columns."""
+        return np.add.outer(np.arange(self.n_classes) * self.n_classes, chosen).reshape(-1)

@@ -1,21 +1,21 @@
-"""The text of a metric: what stands for a metric, for one class against the rest, and for a gap between groups.
+"""The text of a metric: a name, perhaps with a class in brackets, perhaps minus a gap between groups.
 
 ====================================  ==========================================================
-text                                  what it is
+text                                  meaning
 ====================================  ==========================================================
 ``NAME``                              a metric of the catalogue
 ``NAME[CLASS]``                       the metric of one class against the rest
-``TERM - GAP``                        one of the two above less a gap between groups
-``TERM - STRENGTH * GAP[CLASS]``      the same with a strength, and the class that the gap is about
+``NAME - GAP``                        a metric minus a gap between groups
+``NAME - STRENGTH * GAP[CLASS]``      the same with a strength, and the class that the gap is about
 ====================================  ==========================================================
 
-A class is written as it is printed, and may hold any character: ``f1[a[0] - b]``. A number may be written in another
-way (``f1[3]`` is class 3 or 3.0), and case is ignored where that leaves one class.
+A class is written as it is printed, and may contain any character: ``f1[a[0] - b]``. A number may be written in another
+way (``f1[3]`` is class 3 or 3.0), and case is ignored if only one class matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -24,74 +24,81 @@ import numpy as np
 
 from postshift._validation import unknown
 from postshift.exceptions import SettingError
+from postshift.metrics.catalogue import GAPS, METRICS, MINUS
 
-MINUS = " - "
 POSITIVE_NAMES = ("1", "true", "yes", "y", "positive", "pos")  # of a class, case ignored
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """A name, and the class in the brackets after it if there are any."""
+class MetricText:
+    """The parts of the text of a metric: the name and its class, the gap, its class and the text of its strength."""
 
     name: str
     label: str | None = None
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Return the term of a text, refused where its bracket is not closed."""
-        name, bracket, rest = text.partition("[")
-        if not bracket:
-            return cls(text)
-        if not rest.endswith("]"):
-            raise SettingError(f"the class in {text!r} must end with a bracket: write {name.strip()}[CLASS]")
-        return cls(name.strip(), rest[:-1])
-
-    def __str__(self) -> str:
-        return self.name if self.label is None else f"{self.name}[{self.label}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A term and, if there is one, the gap that it pays for, with the text of its strength."""
-
-    term: Term
-    gap: Term | None = None
+    gap: str | None = None
+    gap_label: str | None = None
     strength: str | None = None
 
     @classmethod
-    def read(cls, text: str, gaps: Collection[str]) -> Self:
-        """Return what a text says; ``gaps`` are the names of gaps, by which a minus is told from one in a class."""
+    def read(cls, text: str) -> Self:
+        """Return the parts of a text. A minus may be in a class: one before the name of a gap is preferred."""
         splits = [cls._split(text, place) for place in range(len(text)) if text.startswith(MINUS, place)]
         whole = [each for each in splits if each is not None]
-        known = [each for each in whole if each.gap is not None and each.gap.name in gaps]
-        doubtful = [each for each in whole if each.term.label is None or not text.endswith("]")]
-        return next(iter(known + doubtful), None) or cls(Term.read(text))
+        known = [each for each in whole if each.gap in GAPS]
+        doubtful = [each for each in whole if each.label is None or not text.endswith("]")]
+        return next(iter(known + doubtful), None) or cls(*read_term(text))
 
     @classmethod
     def _split(cls, text: str, place: int) -> Self | None:
-        """Return the expression if the minus at a place is its minus; None where that leaves a bracket open."""
+        """Return the parts if the minus at a place is the one before the gap; None if that leaves a bracket open."""
         left, right = text[:place], text[place + len(MINUS) :]
         head, bracket, rest = right.partition("[")
         strength, star, name = (part.strip() for part in head.rpartition("*"))
         try:
-            return cls(Term.read(left), Term.read(f"{name}{bracket}{rest}"), strength if star else None)
+            return cls(*read_term(left), *read_term(f"{name}{bracket}{rest}"), strength if star else None)
         except SettingError:
             return None
 
-    def with_class(self, label: Any, *, of_term: bool, of_gap: bool) -> Self:
-        """Return the expression with a class in the term, in the gap, or in both."""
-        term = replace(self.term, label=str(label)) if of_term else self.term
-        gap = replace(self.gap, label=str(label)) if of_gap and self.gap is not None else self.gap
-        return replace(self, term=term, gap=gap)
+    @property
+    def open_classes(self) -> tuple[bool, bool]:
+        """Whether the metric, and whether the gap, is about a class that is not given in brackets."""
+        of_metric = self.name in METRICS and METRICS[self.name].is_of_one_class and self.label is None
+        return of_metric, self.gap is not None and self.gap_label is None
+
+    def with_class(self, label: Any) -> Self:
+        """Return the text with a class in brackets where one may be given."""
+        of_metric, of_gap = self.open_classes
+        return replace(
+            self,
+            label=str(label) if of_metric else self.label,
+            gap_label=str(label) if of_gap else self.gap_label,
+        )
 
     def __str__(self) -> str:
+        text = _term(self.name, self.label)
         if self.gap is None:
-            return str(self.term)
-        return f"{self.term}{MINUS}{'' if self.strength is None else self.strength + ' * '}{self.gap}"
+            return text
+        strength = "" if self.strength is None else f"{self.strength} * "
+        return f"{text}{MINUS}{strength}{_term(self.gap, self.gap_label)}"
+
+
+def read_term(text: str) -> tuple[str, str | None]:
+    """Return a name and the class in the brackets after it, or None; raise if the bracket is not closed."""
+    name, bracket, rest = text.partition("[")
+    if not bracket:
+        return text, None
+    if not rest.endswith("]"):
+        raise SettingError(f"the class in {text!r} must end with a bracket: write {name.strip()}[CLASS]")
+    return name.strip(), rest[:-1]
+
+
+def _term(name: str, label: str | None) -> str:
+    """Return the text of a name and its class."""
+    return name if label is None else f"{name}[{label}]"
 
 
 def class_position(label: Any, classes: Any) -> int:
-    """Return where a class is, given the label itself or as it is written; one that there is not is an error.
+    """Return the position of a class, given the label itself or its text; raise if there is no such class.
 
     Examples
     --------
@@ -101,7 +108,7 @@ def class_position(label: Any, classes: Any) -> int:
     known = np.asarray(classes)
     labels = known.tolist()
     text = str(label)
-    same = [] if isinstance(label, str) else [_is(each, label) for each in labels]
+    same = [] if isinstance(label, str) else [_are_equal(each, label) for each in labels]
     printed = [str(each) == text for each in labels]
     as_number = _equal_numbers(text, known)
     caseless = [str(each).strip().casefold() == text.strip().casefold() for each in labels]
@@ -115,7 +122,9 @@ def class_position(label: Any, classes: Any) -> int:
 
 
 def positive_position(classes: Any) -> int | None:
-    """Return where the positive of two classes is: the label 1 or True, else the one called so; None where none is.
+    """Return the position of the positive class: the label 1 or True, or else the one with a positive name.
+
+    None if no label is positive, or more than one is.
 
     Examples
     --------
@@ -131,7 +140,7 @@ def positive_position(classes: Any) -> int | None:
     return None
 
 
-def _is(label: Any, other: Any) -> bool:
+def _are_equal(label: Any, other: Any) -> bool:
     """Return whether two labels are equal; labels that cannot be compared are not."""
     try:
         return bool(label == other)
@@ -140,7 +149,7 @@ def _is(label: Any, other: Any) -> bool:
 
 
 def _equal_numbers(text: str, classes: Any) -> Sequence[bool]:
-    """Return which of the classes are the number that a text writes; none where either is no number."""
+    """Return which classes are the number that a text writes; empty if either is not a number."""
     if classes.dtype.kind not in "biuf":
         return []
     try:

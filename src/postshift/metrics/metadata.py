@@ -1,25 +1,23 @@
-"""Which per-row arguments a metric reads beside labels and weights: groups, costs and the like."""
+"""The arguments with one value per row that a metric reads, other than labels and weights: groups, costs, ..."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from postshift.exceptions import SettingError
-from postshift.metrics.adapters import ConfusionFunction, LabelFunction, PredictionFunction, parameters_of
-from postshift.metrics.catalogue import is_over_groups
+from postshift.metrics.adapters import ConfusionFunction, LabelFunction, PredictionFunction, extra_parameters
 from postshift.metrics.cells import CellMetric
-from postshift.metrics.resolve import Resolved
+from postshift.metrics.named import is_over_groups
+from postshift.metrics.resolve import ResolvedMetric
 from postshift.metrics.scorers import is_scorer
 
 GROUPS = "groups"
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def metadata_names(metric: Any) -> frozenset[str]:
-    """Return the names of what a metric can read of each row, whatever form the metric is given in.
+    """Return the names of the per-row arguments that a metric can read; any form of metric is accepted.
 
     Examples
     --------
@@ -35,14 +33,14 @@ def metadata_names(metric: Any) -> frozenset[str]:
     if isinstance(metric, LabelFunction):
         return frozenset(metric.metadata)
     if is_scorer(metric):
-        return _further(metric._score_func) - set(metric._kwargs)  # noqa: SLF001
+        return frozenset(extra_parameters(metric._score_func)) - set(metric._kwargs)  # noqa: SLF001
     if isinstance(metric, PredictionFunction | ConfusionFunction) or hasattr(metric, "value"):
         return frozenset([GROUPS] if hasattr(metric, "n_categories") else [])
-    return _further(metric) if callable(metric) else frozenset()
+    return frozenset(extra_parameters(metric) if callable(metric) else [])
 
 
-def with_metadata(metric: Resolved, names: Iterable[str]) -> Resolved:
-    """Return the metric as one that reads just these names; one that needs more is an error."""
+def with_metadata(metric: ResolvedMetric, names: Iterable[str]) -> ResolvedMetric:
+    """Return the metric as one that reads exactly these per-row arguments; raise if it needs others."""
     function = metric.function if isinstance(metric, CellMetric) else metric
     given = tuple(names)
     if not isinstance(function, LabelFunction):
@@ -50,13 +48,7 @@ def with_metadata(metric: Resolved, names: Iterable[str]) -> Resolved:
     missing = sorted(set(function.metadata) - set(given))
     if missing:
         raise SettingError(
-            f"metric {function.name!r} needs {missing[0]!r}, one value for each validation row: give fit(..., "
+            f"metric {function.name!r} needs {missing[0]!r}, one value for each validation row: pass it as fit(..., "
             f"{missing[0]}=...)"
         )
     return replace(function, metadata=given) if given else metric
-
-
-def _further(function: Any) -> frozenset[str]:
-    """Return the parameters of a function after the first two, ``sample_weight`` excepted."""
-    named = [name for name, each in parameters_of(function).items() if each.kind in _NAMED]
-    return frozenset(named[2:]) - {"sample_weight"}

@@ -1,4 +1,4 @@
-"""Precision, recall, F-beta and Jaccard: ``a TP / (a TP + b FN + c FP)`` of one class, or averaged over the classes.
+"""Precision, recall, F-beta and Jaccard: ``a TP / (a TP + b FN + c FP)`` of one class, or an average over classes.
 
 ========= ============== ======== ===
 metric    a              b        c
@@ -11,8 +11,8 @@ Jaccard   1              1        1
 
 A rate 0 / 0 counts 0. The averages are scikit-learn's: ``"binary"`` is the rate of one of two classes, ``"macro"`` the
 mean of the classes' rates, ``"weighted"`` their mean weighted with the row sums of C, and ``"micro"`` the rate of the
-TP, FN and FP summed over the classes. scikit-learn averages over the labels that occur; the mean here is over all m
-classes, as scikit-learn's with ``labels=range(m)`` and ``zero_division=0``. ``"one_vs_rest"`` is the rate of one class
+TP, FN and FP summed over the classes. scikit-learn averages over the labels that occur; here the mean is over all m
+classes, as in scikit-learn with ``labels=range(m)`` and ``zero_division=0``. ``"one_vs_rest"`` is the rate of one class
 against all others, for any number of classes.
 """
 
@@ -33,7 +33,7 @@ OF_ONE_CLASS = ("binary", "one_vs_rest")
 
 
 class RateMetric(ABC):
-    """A rate of one class or an average of rates: ``coefficients`` and ``stem`` say which."""
+    """A rate of one class or an average of rates, defined by ``coefficients`` and ``stem``."""
 
     __slots__ = ()
     average: Average
@@ -42,7 +42,7 @@ class RateMetric(ABC):
     greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse an average that is not known, and anything but the position of a class."""
+        """Raise if the average is unknown, or ``positive`` is not the position of a class."""
         if self.average not in get_args(Average):
             raise SettingError(f"average must be one of {get_args(Average)}. Got {self.average!r} instead")
         if self.average == "one_vs_rest":
@@ -66,17 +66,17 @@ class RateMetric(ABC):
 
     @property
     def name(self) -> str:
-        """The name scikit-learn has for it, or would have; of one class, that of the rate."""
+        """The name in the form of scikit-learn: the stem for one class, with the average otherwise."""
         return self.stem if self.average in OF_ONE_CLASS else f"{self.stem}_{self.average}"
 
     @property
     def positive_classes(self) -> tuple[int, ...]:
-        """The positions of the classes that it is about, where it is about some only."""
+        """The position of the class that the rate is about, if it is about one."""
         return (self.positive,) if self.average in OF_ONE_CLASS else ()
 
     @property
     def weighting(self) -> str:
-        """``"diagonal"`` for recalls and for functions of the accuracy, as "micro" rates are; else ``"columns"``."""
+        """``"diagonal"`` for recalls and for "micro" rates, which are functions of the accuracy; else ``"columns"``."""
         return "diagonal" if self.average == "micro" or self.coefficients[2] == 0 else "columns"
 
     def value(self, confusion: FloatArray) -> FloatArray:
@@ -85,7 +85,7 @@ class RateMetric(ABC):
         return np.asarray((self._shares(confusion) * ratio(self.coefficients[0] * hits, sizes)).sum(axis=-1))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with row and column sums moving along, but not the weights of an average."""
+        """Return d psi / d C_ij with row and column sums moving along; the weights of an average are held fixed."""
         a, b, c = self.coefficients
         hits, sizes = self._parts(confusion)
         shares = np.broadcast_to(self._shares(confusion), len(confusion))
@@ -103,7 +103,7 @@ class RateMetric(ABC):
         if self.average == "one_vs_rest" and self.positive >= confusion.shape[-1]:
             raise ShapeError(
                 f"metric {self.name!r} is about the class at position {self.positive}, and there are "
-                f"{confusion.shape[-1]} classes: give a position below"
+                f"{confusion.shape[-1]} classes: give a position below {confusion.shape[-1]}"
             )
         counts = [np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)]
         if self.average == "micro":
@@ -114,7 +114,7 @@ class RateMetric(ABC):
         return hits, or_zero(sizes, confusion.sum(axis=(-2, -1))[..., None])
 
     def _shares(self, confusion: FloatArray) -> FloatArray:
-        """Return what each class counts for in the average."""
+        """Return the weight of each class in the average."""
         if self.average == "weighted":
             true = confusion.sum(axis=-1)
             return ratio(true, true.sum(axis=-1, keepdims=True))
@@ -130,9 +130,9 @@ class FBeta(RateMetric):
     Parameters
     ----------
     beta : float, default=1.0
-        How many times as much recall counts as precision.
+        How many times more recall counts than precision.
     average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
-        The rate of one of two classes, of one class against the rest, or which average.
+        The rate of one of two classes, of one class against the rest, or an average over the classes.
     positive : int, default=1
         The position of the class, for "binary" (0 or 1) and "one_vs_rest".
 
@@ -148,7 +148,7 @@ class FBeta(RateMetric):
     positive: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a beta below 0, and what no rate can have."""
+        """Raise if beta is below 0, or the average or ``positive`` is wrong."""
         check_in_range(self.beta, name="beta", low=0, high=1e6)
         RateMetric.__post_init__(self)
 
@@ -206,14 +206,9 @@ class BinaryF1(FBeta):
 
 @dataclass(frozen=True, slots=True)
 class Precision(RateMetric):
-    """The share of the predictions of a class that are right, ``TP / (TP + FP)``.
+    """The share of the predictions of a class that are correct, ``TP / (TP + FP)``.
 
-    Parameters
-    ----------
-    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
-        The rate of one of two classes, of one class against the rest, or which average.
-    positive : int, default=1
-        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
+    The parameters are those of ``FBeta``, without beta.
 
     Examples
     --------
@@ -232,12 +227,7 @@ class Precision(RateMetric):
 class Recall(RateMetric):
     """The share of the rows of a class that are found, ``TP / (TP + FN)``.
 
-    Parameters
-    ----------
-    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
-        The rate of one of two classes, of one class against the rest, or which average.
-    positive : int, default=1
-        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
+    The parameters are those of ``FBeta``, without beta.
 
     Examples
     --------
@@ -254,14 +244,9 @@ class Recall(RateMetric):
 
 @dataclass(frozen=True, slots=True)
 class Jaccard(RateMetric):
-    """The share of the rows right among those of a class or predicted to be, ``TP / (TP + FN + FP)``.
+    """The share of correct predictions among the rows of a class or predicted to be, ``TP / (TP + FN + FP)``.
 
-    Parameters
-    ----------
-    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
-        The rate of one of two classes, of one class against the rest, or which average.
-    positive : int, default=1
-        The position of the class, for "binary" (0 or 1) and "one_vs_rest".
+    The parameters are those of ``FBeta``, without beta.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The one place where it is found out what kind of metric was given."""
+"""From anything a user may pass as ``metric`` to one of the three forms that the library works with."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from postshift.metrics.adapters import (
     parameters_of,
     required_positionals,
 )
-from postshift.metrics.catalogue import is_named, metric_of_classes
+from postshift.metrics.catalogue import METRICS
 from postshift.metrics.cells import CellMetric
+from postshift.metrics.named import metric_of_classes
 from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
-Resolved = ConfusionMetric | LabelFunction | PredictionFunction
-_LOSSES = ("loss", "error", "cost")  # endings of names of which less is better
+ResolvedMetric = ConfusionMetric | LabelFunction | PredictionFunction
+_LOSSES = ("loss", "error", "cost")  # endings of names of functions for which less is better
 _OWN_CLASS = (
-    "pos_label is for a metric by its name in the catalogue, such as 'f1': leave it out, and say the class where the "
-    "metric is made, as in make_scorer(f1_score, pos_label=...) or BinaryF1(positive=...)"
+    "pos_label is for a metric by its name in the catalogue, such as 'f1': leave it out, and pass the class to the "
+    "metric itself, as in make_scorer(f1_score, pos_label=...) or BinaryF1(positive=...)"
 )
 
 
-def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, pos_label: Any = None) -> Resolved:
-    """Return the metric that is meant, in one of the three forms that the library works with.
+def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, pos_label: Any = None) -> ResolvedMetric:
+    """Return the metric in one of the three forms that the library works with.
 
     Parameters
     ----------
     metric : str, ConfusionMetric, scorer, LabelFunction, PredictionFunction or callable
-        A name of ``metric_catalogue()`` or of scikit-learn's scorers, a metric of the confusion matrix, what
-        ``make_scorer`` made, what an adapter made (``from_confusion``, ``from_labels``, ``from_predictions``), or
-        a function ``f(y_true, y_pred)``, greater being better.
+        A name from ``metric_catalogue()`` or of a scorer of scikit-learn, a metric of the confusion matrix, a scorer
+        from ``make_scorer``, the result of an adapter (``from_confusion``, ``from_labels``, ``from_predictions``), or
+        a function ``f(y_true, y_pred)`` for which greater is better.
     classes : array of shape (m,)
-        The user's class labels. The positive class of a name such as "f1" is the one in brackets, "f1[spam]"; else
-        ``pos_label``; else the label 1 or True, or the one label that is called "1", "true", "yes", "y", "positive"
-        or "pos", case ignored. Where that does not decide, the name is refused.
+        The class labels. The positive class of a name such as "f1" is the one in brackets, "f1[spam]"; or else
+        ``pos_label``; or else the label 1 or True, or the one label that is called "1", "true", "yes", "y", "positive"
+        or "pos", case ignored. If that does not decide, an error is raised.
     n_groups : int, optional
         Number of groups, for metrics over groups.
     pos_label : label, optional
-        The positive class, for a metric by name that has one. Scorers and metrics of other kinds have their own.
+        The positive class, for a metric by name that has one. Scorers and other metrics have a parameter for it.
 
     Returns
     -------
     ConfusionMetric, LabelFunction or PredictionFunction
-        A ConfusionMetric is better when greater. A function of labels that takes weights and no metadata is one
-        too, a ``CellMetric``.
+        Greater is better for a ConfusionMetric. A function of labels that takes weights and no metadata becomes a
+        ConfusionMetric too, a ``CellMetric``.
 
     Examples
     --------
@@ -60,30 +61,21 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, po
     False
     """
     classes = np.asarray(classes)
-    if isinstance(metric, str):
-        return _prepared(_by_name(metric, classes, n_groups, pos_label), classes, n_groups)
+    if isinstance(metric, str) and (metric in METRICS or not is_scorer_name(metric)):
+        return metric_of_classes(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
     if pos_label is not None:
         raise SettingError(_OWN_CLASS)
     if isinstance(metric, type):
         raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
-    if is_scorer(metric):
+    if isinstance(metric, str) or is_scorer(metric):
         metric = from_scorer(metric, classes=classes)
     elif not isinstance(metric, LabelFunction | PredictionFunction | ConfusionMetric):
         metric = _from_callable(metric)
-    return _prepared(metric, classes, n_groups)
+    return _maximised(metric, classes, n_groups)
 
 
-def _by_name(name: str, classes: Any, n_groups: int | None, pos_label: Any) -> ConfusionMetric | LabelFunction:
-    """Return a metric of the catalogue or, by its name, a scorer of scikit-learn."""
-    if is_named(name) or not is_scorer_name(name):
-        return metric_of_classes(name, classes=classes, n_groups=n_groups, pos_label=pos_label)
-    if pos_label is not None:
-        raise SettingError(_OWN_CLASS)
-    return from_scorer(name, classes=classes)
-
-
-def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:
-    """Return it with greater being better, and as a function of the confusion matrix where it is one."""
+def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> ResolvedMetric:
+    """Return a metric of which greater is better, as a function of the confusion matrix if it is one."""
     if isinstance(metric, PredictionFunction):
         return metric
     if isinstance(metric, LabelFunction):
@@ -91,18 +83,19 @@ def _prepared(metric: Resolved, classes: Any, n_groups: int | None) -> Resolved:
     check_classes(metric, n_classes=len(classes))
     n_categories = int(getattr(metric, "n_categories", len(classes)))
     if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
-        remedy = "pass groups=..., one value a row" if n_groups is None else f"there are {n_groups} groups"
+        remedy = "pass groups=..., one value per row" if n_groups is None else f"there are {n_groups} groups"
         raise SettingError(
-            f"metric {metric.name!r} is of {n_categories} (group, class) pairs, with {len(classes)} classes: {remedy}"
+            f"metric {metric.name!r} is for {n_categories} (group, class) pairs, and there are {len(classes)} classes: "
+            f"{remedy}"
         )
     return maximised(metric)
 
 
 def _from_callable(function: Any) -> LabelFunction:
-    """Return a function of two arguments as one of labels; anything else is refused."""
+    """Return a function of two arguments as a function of labels; raise for anything else."""
     if not callable(function):
         raise MetricError(
-            "metric must be a name (see metric_catalogue), a metric of the confusion matrix (a cost matrix goes into "
+            "metric must be a name (see metric_catalogue), a metric of the confusion matrix (wrap a cost matrix in "
             f"ExpectedCost), a scorer or a function. Got {function!r} instead"
         )
     name = called(function)
@@ -110,23 +103,23 @@ def _from_callable(function: Any) -> LabelFunction:
     if len(required) != 2:
         raise MetricError(_advice(name, required))
     if is_of_ranking(function):
-        raise MetricError(f"metric {name!r} is about scores or probabilities, not about labels: choose another")
+        raise MetricError(f"metric {name!r} reads scores or probabilities, not labels: choose another metric")
     if name.rpartition("_")[2] in _LOSSES:
         raise MetricError(
-            f"by its name, less of {name!r} is better: say so with from_labels({name}, greater_is_better=False), or "
-            "the contrary with True"
+            f"{name!r} has the name of a loss: use from_labels({name}, greater_is_better=False) if less is better, "
+            "or True if greater is better"
         )
     return from_labels(function)
 
 
 def _advice(name: str, required: list[str]) -> str:
-    """Say which adapter a function that does not take two arguments needs."""
+    """Return the message that a function does not take two arguments, and which adapter it needs."""
     if len(required) == 1:
         how = f"use from_confusion({name}) if it takes a confusion matrix, from_predictions({name}) if predictions"
     elif len(required) == 3:
         how = (
-            f"use from_labels({name}) if they are y_true, y_pred and one value a row; if they are (estimator, X, y), "
-            "give the function of y_true and y_pred that it calls"
+            f"use from_labels({name}) if they are y_true, y_pred and one value per row; if they are (estimator, X, y), "
+            "pass the function of y_true and y_pred that it calls"
         )
     else:
         how = f"use from_labels({name}), from_confusion({name}) or from_predictions({name})"

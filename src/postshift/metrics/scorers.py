@@ -1,8 +1,8 @@
-"""scikit-learn's scorers as metrics. The only module of the metrics that imports scikit-learn, and only when called.
+"""scikit-learn's scorers as metrics. No other module of the metrics imports scikit-learn; this one does when called.
 
-scikit-learn's own functions, with arguments that are understood, become metrics psi(C) of this library, which are fast
-and have gradients; they average over all classes, scikit-learn over the labels that occur. Every other function of
-predicted labels becomes a ``LabelFunction``.
+Functions of scikit-learn become metrics psi(C) of this library if their arguments are supported: these are fast and
+have gradients. They average over all classes, scikit-learn over the labels that occur. Any other function of predicted
+labels becomes a ``LabelFunction``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from postshift.metrics.rates import FBeta, Jaccard, Precision, RateMetric, Recal
 from postshift.metrics.recalls import BalancedAccuracy
 
 _ATTRIBUTES = ("_score_func", "_sign", "_kwargs", "_response_method")
-_ZERO = ("warn", 0)  # what a rate 0 / 0 counts, where it counts 0
+_ZERO = ("warn", 0)  # values of zero_division for which a rate 0 / 0 counts 0
 _FOREIGN = {
     "sklearn.metrics._regression": "is for numbers (regression), not for classes",
     "sklearn.metrics.cluster": "compares clusterings and does not know which class is which",
@@ -33,36 +33,36 @@ Builder = Callable[[dict[str, Any], Any], ConfusionMetric | None]
 
 
 def is_scorer(candidate: Any) -> bool:
-    """Return whether something was made by scikit-learn's ``make_scorer``."""
+    """Return whether an object was returned by scikit-learn's ``make_scorer``."""
     return all(hasattr(candidate, name) for name in _ATTRIBUTES)
 
 
 def is_of_ranking(function: Any) -> bool:
-    """Return whether a function is one of scikit-learn's on scores or probabilities."""
+    """Return whether a function is one of scikit-learn's metrics of scores or probabilities."""
     return str(getattr(function, "__module__", "")) == "sklearn.metrics._ranking"
 
 
 def is_scorer_name(name: str) -> bool:
-    """Return whether scikit-learn knows a scorer of this name."""
+    """Return whether scikit-learn has a scorer of this name."""
     from sklearn.metrics import get_scorer_names
 
     return name in get_scorer_names()
 
 
 def from_scorer(scorer: Any, *, classes: Any) -> ConfusionMetric | LabelFunction:
-    """Return a scorer of scikit-learn as a metric; sign, arguments and ``pos_label`` are kept.
+    """Return a scorer of scikit-learn as a metric, with its sign, its arguments and its ``pos_label``.
 
     Parameters
     ----------
     scorer : str or scorer
-        The name of a scorer, or one made by ``sklearn.metrics.make_scorer``. It must read predicted labels.
+        The name of a scorer, or a scorer from ``sklearn.metrics.make_scorer``. It must read predicted labels.
     classes : array of shape (m,)
-        The user's class labels, by position.
+        The class labels, by position.
 
     Returns
     -------
     ConfusionMetric or LabelFunction
-        A metric of the confusion matrix, greater being better, for functions of scikit-learn; else the function.
+        For functions of scikit-learn, a metric of the confusion matrix for which greater is better; else the function.
 
     Examples
     --------
@@ -71,14 +71,18 @@ def from_scorer(scorer: Any, *, classes: Any) -> ConfusionMetric | LabelFunction
     FBeta(beta=2, average='binary', positive=1)
     """
     if isinstance(scorer, str):
-        scorer = _scorer_named(scorer)
+        from sklearn.metrics import get_scorer, get_scorer_names
+
+        if not is_scorer_name(scorer):
+            raise SettingError(unknown(scorer, get_scorer_names(), what="scorer"))
+        scorer = get_scorer(scorer)
     if not is_scorer(scorer):
         raise MetricError(
-            f"a scorer must be a name or made by sklearn.metrics.make_scorer. Got {scorer!r} instead; "
-            "give a function of y_true and y_pred itself, with from_labels"
+            f"a scorer must be a name or the result of sklearn.metrics.make_scorer. Got {scorer!r} instead; "
+            "wrap a function of y_true and y_pred in from_labels"
         )
     function, arguments = scorer._score_func, dict(scorer._kwargs)  # noqa: SLF001
-    _refuse(scorer, function, arguments)
+    _check(scorer, function, arguments)
     classes = np.asarray(classes)
     builder = _builders().get(function)
     metric = None if builder is None else builder(arguments, classes)
@@ -87,41 +91,32 @@ def from_scorer(scorer: Any, *, classes: Any) -> ConfusionMetric | LabelFunction
     return from_labels(partial(function, **arguments), greater_is_better=scorer._sign > 0)  # noqa: SLF001
 
 
-def _scorer_named(name: str) -> Any:
-    """Return scikit-learn's scorer of a name."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    if not is_scorer_name(name):
-        raise SettingError(unknown(name, get_scorer_names(), what="scorer"))
-    return get_scorer(name)
-
-
-def _refuse(scorer: Any, function: Any, arguments: Mapping[str, Any]) -> None:
-    """Refuse scorers of anything but predicted labels of one class a row."""
+def _check(scorer: Any, function: Any, arguments: Mapping[str, Any]) -> None:
+    """Raise unless the scorer reads predicted labels, one class per row."""
     name, method = getattr(function, "__name__", repr(function)), scorer._response_method  # noqa: SLF001
     first = method if isinstance(method, str) else next(iter(method))
     if first != "predict":
         raise MetricError(
-            f"scorer {name!r} reads {first}, that is scores or probabilities, and does not see which class is chosen; "
-            f"what is fitted here is the choice of a class: {_INSTEAD}"
+            f"scorer {name!r} reads {first}, that is scores or probabilities, and not the predicted classes, which are "
+            f"what is fitted here: {_INSTEAD}"
         )
     for module, reason in _FOREIGN.items():
         if str(getattr(function, "__module__", "")).startswith(module):
             raise MetricError(f"scorer {name!r} {reason}: {_INSTEAD}")
     if arguments.get("average") == "samples":
-        raise MetricError(f"scorer {name!r} with average='samples' is for rows of several labels: {_INSTEAD}")
+        raise MetricError(f"scorer {name!r} with average='samples' is for rows with several labels: {_INSTEAD}")
     if "sample_weight" in arguments:
-        raise MetricError(f"scorer {name!r} has sample_weight bound to it: give the weights with the validation rows")
+        raise MetricError(f"scorer {name!r} has a fixed sample_weight: pass the weights with the validation rows")
 
 
 def _builders() -> dict[Any, Builder]:
-    """Return what makes a metric of each function of scikit-learn that is understood."""
+    """Return the builder of the metric for each supported function of scikit-learn."""
     from sklearn import metrics
 
     return {
-        metrics.accuracy_score: partial(_plain, Accuracy, {"normalize": True}),
-        metrics.balanced_accuracy_score: partial(_plain, BalancedAccuracy, {"adjusted": False}),
-        metrics.matthews_corrcoef: partial(_plain, MatthewsCorrelation, {}),
+        metrics.accuracy_score: partial(_without_arguments, Accuracy, {"normalize": True}),
+        metrics.balanced_accuracy_score: partial(_without_arguments, BalancedAccuracy, {"adjusted": False}),
+        metrics.matthews_corrcoef: partial(_without_arguments, MatthewsCorrelation, {}),
         metrics.cohen_kappa_score: _kappa,
         metrics.f1_score: partial(_rate, FBeta),
         metrics.fbeta_score: partial(_rate, FBeta),
@@ -131,17 +126,16 @@ def _builders() -> dict[Any, Builder]:
     }
 
 
-def _plain(
-    kind: Callable[[], ConfusionMetric], understood: Mapping[str, Any], arguments: dict[str, Any], classes: Any
+def _without_arguments(
+    kind: Callable[[], ConfusionMetric], defaults: Mapping[str, Any], arguments: dict[str, Any], _: Any
 ) -> ConfusionMetric | None:
-    """Return a metric that has no parameters, where the arguments are what it does anyway."""
-    del classes
-    same = all(name in understood and understood[name] is value for name, value in arguments.items())
+    """Return a metric without parameters; None if an argument differs from the defaults."""
+    same = all(name in defaults and defaults[name] is value for name, value in arguments.items())
     return kind() if same else None
 
 
 def _kappa(arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
-    """Return Cohen's kappa; scikit-learn's distance of classes is that of the sorted labels."""
+    """Return Cohen's kappa; None for weights if the classes are not sorted, as scikit-learn sorts them."""
     rest = {name for name, value in arguments.items() if not (name == "labels" and value is None)} - {"weights"}
     weights = arguments.get("weights")
     if rest or (weights is not None and not np.array_equal(np.sort(classes), classes)):
@@ -150,26 +144,21 @@ def _kappa(arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
 
 
 def _rate(kind: Callable[..., RateMetric], arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
-    """Return a rate, where 0 / 0 counts 0 and all labels count."""
+    """Return a rate; None unless 0 / 0 counts 0 and all labels count."""
     given = {"average": "binary", "pos_label": 1, "zero_division": "warn", "labels": None} | arguments
     average, label = given.pop("average"), given.pop("pos_label")
     zero, labels = given.pop("zero_division"), given.pop("labels")
     if labels is not None or not any(zero is each or zero == each for each in _ZERO) or set(given) - {"beta"}:
         return None
     if average is None:
-        raise MetricError("average=None gives one number for each class; choose 'macro', 'micro' or 'weighted'")
+        raise MetricError("average=None returns one number for each class: use 'macro', 'micro' or 'weighted'")
     if average != "binary":
         return kind(average=average, **given)
     if len(classes) != 2:
         raise MetricError(f"average='binary' is for two classes, and there are {len(classes)}: use average='macro'")
-    return kind(average=average, positive=_position(label, classes), **given)
-
-
-def _position(label: Any, classes: Any) -> int:
-    """Return where a label is among the classes."""
     known = classes.tolist()
     if label not in known:
         raise MetricError(
-            f"pos_label={label!r} is none of the classes {known}: give another to make_scorer(..., pos_label=...)"
+            f"pos_label={label!r} is not one of the classes {known}: pass one of them, make_scorer(..., pos_label=...)"
         )
-    return int(known.index(label))
+    return kind(average=average, positive=known.index(label), **given)

@@ -1,6 +1,6 @@
 """The classes of postshift that a file may hold without being named in ``trusted``.
 
-They hold data only: numbers, texts, arrays, models, and each other. None of them runs a program, reads or writes a
+They only hold data: numbers, texts, arrays, models, and each other. None of them runs a program, reads or writes a
 path, or calls a function that its user did not name.
 """
 
@@ -84,8 +84,8 @@ _METRICS = (
 )
 _WEIGHTINGS = (type(DIAGONAL), type(COLUMNS), type(FULL))
 
-WHOLE = frozenset[Any]((*_ESTIMATORS, *_BASES, *_METRICS))  # where an estimator, a transformer or a metric may stand
-PARTS = frozenset[Any]((  # only where an annotation says so, or as the whole file
+WHOLE = frozenset[Any]((*_ESTIMATORS, *_BASES, *_METRICS))  # allowed where an estimator, a transformer or a metric is
+PARTS = frozenset[Any]((  # allowed where an annotation says so, or as the whole file
     AveragedRule,
     Chosen,
     Comparison,
@@ -107,7 +107,7 @@ PARTS = frozenset[Any]((  # only where an annotation says so, or as the whole fi
     Stack,
     *_WEIGHTINGS,
 ))  # fmt: skip
-KINDS: dict[Any, tuple[Any, ...]] = {  # what stands where an annotation is a protocol
+KINDS: dict[Any, tuple[Any, ...]] = {  # the classes for annotations that are protocols
     Posterior: (Identity, Stack),
     Weighting: _WEIGHTINGS,
     ConfusionMetric: _METRICS,
@@ -123,7 +123,7 @@ def class_name(kind: Any) -> str:
     >>> class_name(PlugIn)
     'postshift.core.plugin.PlugIn'
     """
-    return f"{getattr(kind, '__module__', None)}.{kind.__name__}"  # older ufuncs are of no module
+    return f"{getattr(kind, '__module__', None)}.{kind.__name__}"  # older ufuncs have no module
 
 
 NAMES = frozenset(class_name(kind) for kind in WHOLE | PARTS)

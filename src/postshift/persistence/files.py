@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from postshift._installing import needed
 from postshift._validation import unknown
 from postshift.core.archive import write_atomically
 from postshift.exceptions import ArchiveError, SettingError, UntrustedError
-from postshift.persistence._optional import needed
-from postshift.persistence._reachable import check_reachable, not_saved
 from postshift.persistence.data_classes import NAMES, class_name
 from postshift.persistence.onnx_model import to_onnx
 from postshift.persistence.places import check_places
+from postshift.persistence.savable import check_savable, not_saved
+
+_SUFFIXES = (".skops", ".joblib", ".onnx")
 
 
 def dump(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a model to one file; an interrupted write leaves the old file as it was.
+    """Write a model to one file; an interrupted write does not change an existing file.
 
-    The suffix says how: ``.skops`` holds data only and can be read without running code of the file, ``.joblib`` is a
-    pickle, ``.onnx`` is a graph for other runtimes (:func:`~postshift.persistence.to_onnx`) and cannot be loaded back.
+    The suffix gives the format. ``.skops`` only holds data and is read without running code of the file. ``.joblib`` is
+    a pickle. ``.onnx`` is a graph for other runtimes (:func:`~postshift.persistence.to_onnx`), which cannot be loaded.
 
     Parameters
     ----------
     model : object
         A fitted estimator, or any part of one.
     path : str or path
-        Where to, with one of these suffixes.
+        The file, with one of these suffixes.
 
     Raises
     ------
     ExportError
-        Where a part of the model cannot be saved, such as a metric that is a lambda; it is named.
+        If a part of the model cannot be saved, such as a metric that is a lambda; the message names it.
 
     Examples
     --------
@@ -45,8 +47,12 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
     ...     load(f"{folder}/metric.skops")
     GMean()
     """
-    writers = {".skops": _skops_bytes, ".joblib": _joblib_bytes, ".onnx": _onnx_bytes}
-    content = _by_suffix(writers, path)(model)
+    suffix = _suffix_of(path)
+    if suffix == ".onnx":
+        content: bytes = to_onnx(model).SerializeToString()
+    else:
+        check_savable(model)
+        content = _skops_bytes(model) if suffix == ".skops" else _joblib_bytes(model)
     write_atomically(path, lambda stream: stream.write(content))
 
 
@@ -58,11 +64,11 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bo
     path : str or path
         A ``.skops`` or a ``.joblib`` file.
     trusted : sequence of str or type
-        For ``.skops``: types and functions, or their full names, that the file may hold besides the classes of
-        postshift that hold data only, each in its place, and what skops trusts (scikit-learn, NumPy, SciPy). The error
-        names those that are missing.
+        For ``.skops``: types and functions, or their full names, that the file may also hold. The classes of postshift
+        that only hold data, and what skops trusts (scikit-learn, NumPy, SciPy), need not be named. The error names
+        those that are missing.
     trust : bool, default=False
-        For ``.joblib``, which runs code of the file: whether its source is trusted.
+        For ``.joblib``, which runs code of the file: whether you trust its source.
 
     Returns
     -------
@@ -72,40 +78,37 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[Any] = (), trust: bo
     Raises
     ------
     UntrustedError
-        Where the file holds types or functions that are not trusted; ``error.names`` are their names.
+        If the file holds types or functions that are not trusted; ``error.names`` are their names.
     ArchiveError
-        Where the file is damaged, or a class of postshift stands in it where it does not belong.
+        If the file is damaged, or an object of postshift is in a wrong place.
 
     Examples
     --------
     See :func:`dump`.
     """
-    readers: dict[str, Callable[[], Any]] = {
-        ".skops": lambda: _read_skops(path, trusted=trusted),
-        ".joblib": lambda: _read_joblib(path, trust=trust),
-        ".onnx": lambda: _refuse_onnx(path),
-    }
-    return _by_suffix(readers, path)()
+    suffix = _suffix_of(path)
+    if suffix == ".onnx":
+        raise SettingError(
+            f"{path} is a graph, which cannot be loaded as a model: run it with onnxruntime.InferenceSession, and save "
+            "the model itself as .skops"
+        )
+    return _read_skops(path, trusted=trusted) if suffix == ".skops" else _read_joblib(path, trust=trust)
 
 
-def _by_suffix(table: dict[str, Any], path: str | os.PathLike[str]) -> Any:
-    """Return what belongs to the suffix of a path."""
+def _suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a path; raise if there is no such format."""
     suffix = Path(path).suffix
-    if suffix not in table:
-        raise SettingError(unknown(suffix, table, what="file format"))
-    return table[suffix]
-
-
-# -- to bytes ----------------------------------------------------------------------------------------------
+    if suffix not in _SUFFIXES:
+        raise SettingError(unknown(suffix, _SUFFIXES, what="file format"))
+    return suffix
 
 
 def _skops_bytes(model: Any) -> bytes:
-    """Return a skops file that was read once for trial: skops writes some things that it cannot read."""
+    """Return a skops file, after loading it once: skops writes some objects that it cannot load."""
     skops = needed("skops.io")
-    check_reachable(model)
     try:
         content: bytes = skops.dumps(model)
-        _read_in_place(skops, content, _not_trusted(skops, content))
+        _loaded(skops, content, _not_trusted(skops, content))
     except Exception as error:
         raise not_saved(error, ".skops") from error
     return content
@@ -113,9 +116,7 @@ def _skops_bytes(model: Any) -> bytes:
 
 def _joblib_bytes(model: Any) -> bytes:
     """Return a joblib file."""
-    joblib = needed("joblib")
-    check_reachable(model)
-    stream = io.BytesIO()
+    joblib, stream = needed("joblib"), io.BytesIO()
     try:
         joblib.dump(model, stream)
     except Exception as error:
@@ -123,17 +124,8 @@ def _joblib_bytes(model: Any) -> bytes:
     return stream.getvalue()
 
 
-def _onnx_bytes(model: Any) -> bytes:
-    """Return an ONNX file."""
-    content: bytes = to_onnx(model).SerializeToString()
-    return content
-
-
-# -- and back ----------------------------------------------------------------------------------------------
-
-
 def _read_skops(path: str | os.PathLike[str], *, trusted: Sequence[Any]) -> Any:
-    """Read a skops file after a look at the types it names, and look at what was read before anyone uses it."""
+    """Read a skops file: check the types that it names, load it, and check what was loaded."""
     skops = needed("skops.io")
     content = Path(path).read_bytes()
     given = [trusted] if isinstance(trusted, str | type) else list(trusted)
@@ -141,8 +133,8 @@ def _read_skops(path: str | os.PathLike[str], *, trusted: Sequence[Any]) -> Any:
     try:
         left = [name for name in _not_trusted(skops, content) if name not in names]
         if not left:
-            return _read_in_place(skops, content, names)
-    except Exception as error:  # whatever a damaged file makes zipfile, json or skops say
+            return _loaded(skops, content, names)
+    except Exception as error:  # a damaged file can make zipfile, json or skops raise anything
         raise ArchiveError(
             f"{path} is not a skops file of this version, or it was damaged or tampered with: {error}"
         ) from error
@@ -150,12 +142,12 @@ def _read_skops(path: str | os.PathLike[str], *, trusted: Sequence[Any]) -> Any:
 
 
 def _not_trusted(skops: Any, content: bytes) -> list[str]:
-    """Return the types and functions in a skops file that are trusted neither by skops nor as data of postshift."""
+    """Return the types and functions in a skops file that neither skops nor postshift trusts."""
     return [name for name in skops.get_untrusted_types(data=content) if name not in NAMES]
 
 
-def _read_in_place(skops: Any, content: bytes, names: Collection[str]) -> Any:
-    """Read a skops file of trusted types; every class of postshift in it must stand where it belongs."""
+def _loaded(skops: Any, content: bytes, names: Collection[str]) -> Any:
+    """Load a skops file of trusted types, and check that every object of postshift is where it belongs."""
     model = skops.loads(content, trusted=sorted({*NAMES, *names}))
     check_places(model, trusted=names)
     return model
@@ -165,12 +157,12 @@ def _why_not_trusted(names: Sequence[str]) -> str:
     """Say which types in a file are not trusted, and what to do."""
     if ours := [name for name in names if name.startswith("postshift.")]:
         return (
-            f"holds what is not data: {', '.join(ours)}. No rule and no metric of postshift holds that: do not load "
-            "the file, unless you know where it comes from and name all of these in trusted=[...]"
+            f"holds more than data: {', '.join(ours)}. No rule and no metric of postshift holds this: do not load the "
+            "file, unless you know its source and name all of these in trusted=[...]"
         )
     return (
-        f"holds types that are not trusted: {', '.join(names)}. Load it with trusted=[...] naming them, if you know "
-        "them and where the file comes from"
+        f"holds types that are not trusted: {', '.join(names)}. If you know them and the source of the file, load it "
+        "with trusted=[...] and name them there"
     )
 
 
@@ -179,19 +171,11 @@ def _read_joblib(path: str | os.PathLike[str], *, trust: bool) -> Any:
     joblib = needed("joblib")
     if trust is not True:
         raise ArchiveError(
-            f"{path} is a pickle: to read it runs whatever code it holds. If you know where it comes from, load it "
-            "with trust=True; a .skops file needs no such trust"
+            f"{path} is a pickle, and loading it runs any code that it holds. If you trust its source, load it with "
+            "trust=True; a .skops file runs no code"
         )
     content = Path(path).read_bytes()
     try:
         return joblib.load(io.BytesIO(content))
-    except Exception as error:  # whatever a damaged file makes pickle say
+    except Exception as error:  # a damaged file can make pickle raise anything
         raise ArchiveError(f"{path} is not a joblib file that can be read here: {error!r}") from error
-
-
-def _refuse_onnx(path: str | os.PathLike[str]) -> Any:
-    """Say how an ONNX file is used."""
-    raise SettingError(
-        f"{path} is a graph, not a model to load back: run it with onnxruntime.InferenceSession, and keep the model "
-        "itself as .skops"
-    )

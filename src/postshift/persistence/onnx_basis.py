@@ -1,6 +1,6 @@
 """A basis of this library as an ONNX graph: from columns of numbers to its functions.
 
-Leaves of trees and groups by value only: their functions are 0 or 1, so that the graph gives them to the last bit.
+Only leaves of trees and groups by value have a graph. Their functions are 0 or 1, so the graph is exact.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import needed
 from postshift.basis import Basis, GroupBasis, TreeBasis
 from postshift.exceptions import ExportError
-from postshift.persistence._optional import needed
 from postshift.persistence.onnx_graph import Graph, checked_model
 
 
 def basis_to_onnx(basis: Basis, feeds: Mapping[str, Any]) -> Any:
-    """Return the ONNX model of a basis, from the inputs that are fed (one table, or a column each) to ``phi``."""
+    """Return the ONNX model of a basis, from its inputs (one table, or one column each) to ``phi``."""
     onnx = needed("onnx")
     helper, number = onnx.helper, onnx.TensorProto.DOUBLE
     body = _BasisGraph(Graph(onnx), feeds)
@@ -26,7 +26,7 @@ def basis_to_onnx(basis: Basis, feeds: Mapping[str, Any]) -> Any:
     elif isinstance(basis, GroupBasis):
         functions = body.groups(basis)
     else:
-        raise ExportError(f"{type(basis).__name__} has no graph; leaves of trees and groups by value have")
+        raise ExportError(f"{type(basis).__name__} has no graph (leaves of trees and groups by value have)")
     body.graph.node("Identity", body.settled(basis, functions), output="phi")
     inputs = [helper.make_tensor_value_info(name, number, ["N", np.shape(feeds[name])[1]]) for name in body.read]
     output = helper.make_tensor_value_info("phi", number, ["N", len(basis.names_)])
@@ -34,17 +34,17 @@ def basis_to_onnx(basis: Basis, feeds: Mapping[str, Any]) -> Any:
 
 
 class _BasisGraph:
-    """What ``postshift.basis`` does, operator by operator."""
+    """The computation of ``postshift.basis``, operator by operator."""
 
     def __init__(self, graph: Graph, feeds: Mapping[str, Any]) -> None:
         self.graph, self._feeds, self._names = graph, feeds, list(feeds)
         self._is_table = len(feeds) == 1
-        self.read: dict[str, None] = {}  # the inputs that were read, in order
+        self.read: dict[str, None] = {}  # the inputs that are used, in order
 
     def leaves(self, basis: TreeBasis) -> str:
-        """Return which leaf a row is in: true in one of the columns."""
+        """Return the leaf of each row: true in one of the columns."""
         if basis.texts_:
-            raise ExportError("it reads columns of text, and graphs read numbers only")
+            raise ExportError("it reads columns of text, and graphs only read numbers")
         graph, splits = self.graph, basis.splits_.checked(basis.n_features_in_)
         absent = graph.node("IsNaN", self._column(0))
         reached = {0: graph.node("Or", absent, graph.node("Not", absent))}  # true: all rows are at the root
@@ -57,24 +57,24 @@ class _BasisGraph:
         return graph.node("Concat", *(reached[leaf] for leaf in splits.leaves.tolist()), axis=1)
 
     def groups(self, basis: GroupBasis) -> str:
-        """Return which group a row is in: true in one of the columns, or in none."""
+        """Return the group of each row: true in one of the columns, or in none."""
         if basis.places_ is None:
             what = "the rows themselves" if basis.by is None else "a function"
-            raise ExportError(f"its groups are given by {what}, and graphs read columns of numbers only")
+            raise ExportError(f"its groups are given by {what}, and graphs only read columns of numbers")
         if not basis.unseen and not basis.has_rest_:
-            raise ExportError("a graph cannot refuse groups that were not there in fit, as unseen=False does")
+            raise ExportError("a graph cannot reject groups that were not seen in fit, as unseen=False does")
         keys = [key if isinstance(key, tuple) else (key,) for key in basis.groups_]
         found = ""
         for place, given in zip(basis.places_, zip(*keys, strict=True), strict=True):
             values = np.asarray(given)
             if values.dtype.kind not in "biuf":
-                raise ExportError("its groups are no numbers, and graphs read numbers only")
+                raise ExportError("its groups are not numbers, and graphs only read numbers")
             same = self.graph.node("Equal", self._column(place), self.graph.constant(values[None].astype(np.float64)))
             found = self.graph.node("And", found, same) if found else same
         return found
 
     def settled(self, basis: Basis, functions: str) -> str:
-        """Return the functions that were kept, then the complement; or the average where a row is in no group."""
+        """Return the functions that were kept, then the complement; for a row in no group, the average."""
         graph = self.graph
         table = graph.double(graph.node("Gather", functions, graph.constant(basis.kept_.astype(np.int64)), axis=1))
         sums = graph.row_sums(table)
@@ -86,9 +86,9 @@ class _BasisGraph:
         return graph.node("Where", covered, table, graph.constant(basis.shares_))
 
     def _column(self, place: int) -> str:
-        """Return a column (N, 1) of the table, or the input that it is."""
+        """Return a column (N, 1) of the table, or the input of that column."""
         name = self._names[0 if self._is_table else place]
         if self._feeds[name].dtype == object:
-            raise ExportError(f"it reads the column {name!r} of text, and graphs read numbers only")
+            raise ExportError(f"it reads the column {name!r} of text, and graphs only read numbers")
         self.read[name] = None
         return self.graph.node("Gather", name, self.graph.constant([place]), axis=1) if self._is_table else name

@@ -1,7 +1,7 @@
 """A rule as an ONNX graph: from probabilities and basis functions to labels, without Python.
 
-Everything is in double precision and in the order of the NumPy code, so that the labels are the same, ties included.
-Only a tie that is one of rounding may fall out otherwise: matrix products are not rounded alike everywhere.
+Everything is in double precision and in the order of the NumPy code, so the labels are the same, ties included. Only a
+tie that exists by rounding may be decided differently, because matrix products are rounded differently elsewhere.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from typing import Any
 
 import numpy as np
 
+from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import CONSTANT
 from postshift.exceptions import ExportError, ShapeError
-from postshift.persistence._optional import needed
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR, Identity, Posterior, Stack
 
 OPSET = 18
-IR_VERSION = 8  # the one of that opset: runtimes refuse files newer than themselves
+IR_VERSION = 8  # that of the opset: runtimes refuse files that are newer than themselves
 
 
 def rule_to_onnx(rule: AveragedRule, classes: Any) -> Any:
     """Return the ONNX model of a rule.
 
-    Its inputs are ``eta`` (N, m) and, for each basis that the rule reads apart from the constant one, ``phi_<name>``
-    (N, L), see :func:`phi_inputs`; they are divided by their row sums inside. Nothing is checked there: every row of
-    them must sum to 1 or more. Its outputs are ``label`` (N,), of ``classes``, and ``distribution`` (N, m), the
-    randomised classifier.
+    Its inputs are ``eta`` (N, m) and, for each basis of the rule except the constant one, ``phi_<name>`` (N, L), see
+    :func:`phi_inputs`. The graph divides the basis functions by their row sums and checks nothing: every row of them
+    must sum to 1 or more. Its outputs are ``label`` (N,), from ``classes``, and ``distribution`` (N, m), the randomised
+    classifier.
 
     Parameters
     ----------
     rule : AveragedRule
-        What was chosen.
+        The rule of a fitted estimator.
     classes : array of shape (m,)
         The labels in the order of the columns of eta: strings or numbers.
 
     Returns
     -------
     onnx.ModelProto
-        The model; ``SerializeToString()`` is what a file holds.
+        The model; ``SerializeToString()`` gives the content of a file.
 
     Raises
     ------
     ExportError
-        Where the labels, a posterior or a weighting have no counterpart in ONNX.
+        If the labels, a posterior or a weighting cannot be expressed in ONNX.
 
     Examples
     --------
@@ -66,16 +66,27 @@ def rule_to_onnx(rule: AveragedRule, classes: Any) -> Any:
     ['no', 'yes']
     """
     onnx = needed("onnx")
+    helper, number = onnx.helper, onnx.TensorProto.DOUBLE
     values = _class_values(classes, n_classes=rule.rules[0].mixture.n_classes)
+    names, sizes = phi_inputs(rule), {each.basis: each.mixture.n_bases for each in rule.rules}
     graph = Graph(onnx)
-    body = _RuleGraph(graph, phi_inputs(rule))
+    body = _RuleGraph(graph, names)
     graph.node("Gather", graph.constant(values), body.label(rule), output="label", axis=0)
     graph.node("Identity", body.distribution(rule), output="distribution")
-    return _model(onnx, graph, rule, values)
+    inputs = [helper.make_tensor_value_info("eta", number, ["N", len(values)])]
+    inputs += [helper.make_tensor_value_info(name, number, ["N", sizes[basis]]) for basis, name in names.items()]
+    outputs = [
+        helper.make_tensor_value_info("label", helper.np_dtype_to_tensor_dtype(values.dtype), ["N"]),
+        helper.make_tensor_value_info("distribution", number, ["N", len(values)]),
+    ]
+    model = checked_model(onnx, graph, inputs, outputs)
+    about = {"postshift.rules": [each.name for each in rule.rules], "postshift.bases": names}
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in about.items()})
+    return model
 
 
 def phi_inputs(rule: AveragedRule) -> dict[str, str]:
-    """Return the names of the graph's inputs for the bases that a rule reads; the constant basis has none.
+    """Return the names of the graph's inputs for the bases of a rule; the constant basis has none.
 
     Examples
     --------
@@ -93,14 +104,14 @@ def phi_inputs(rule: AveragedRule) -> dict[str, str]:
         if each.basis == CONSTANT or each.basis in names:
             continue
         safe = name = "phi_" + re.sub(r"[^0-9A-Za-z_]", "_", each.basis)
-        while name in names.values():  # two names may differ only in what is not safe
+        while name in names.values():  # two names may differ only in characters that are replaced
             name = f"{safe}_{len(names)}"
         names[each.basis] = name
     return names
 
 
 class Graph:
-    """Nodes and constants, each under a name of its own."""
+    """The nodes and constants of a graph, each with a unique name."""
 
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
@@ -120,7 +131,7 @@ class Graph:
         return name
 
     def total(self, parts: list[str]) -> str:
-        """Add up in order, as Python's ``sum`` does."""
+        """Add values in order, as Python's ``sum`` does."""
         found = parts[0]
         for part in parts[1:]:
             found = self.node("Add", found, part)
@@ -135,7 +146,7 @@ class Graph:
         return self.node("Sub", value, self.node("ReduceMean", value, self.constant([1]), keepdims=1))
 
     def row_sums(self, value: str) -> str:
-        """Add up the columns, which leaves one."""
+        """Return the sum of each row (N, 1)."""
         return self.node("ReduceSum", value, self.constant([1]), keepdims=1)
 
     def double(self, value: str) -> str:
@@ -152,16 +163,16 @@ class Graph:
 
 
 class _RuleGraph:
-    """What the rules of ``postshift.rules`` do, operator by operator."""
+    """The computation of the rules of ``postshift.rules``, operator by operator."""
 
     def __init__(self, graph: Graph, phi_names: dict[str, str]) -> None:
         self._graph, self._phi_names = graph, phi_names
         self._known: dict[tuple[Any, ...], str] = {}
 
-    # -- the average, as AveragedRule does it --------------------------------------------------------------
+    # -- the average, as in AveragedRule -------------------------------------------------------------------
 
     def label(self, rule: AveragedRule) -> str:
-        """Return the place of each row's label; a rule that is alone labels in its own way."""
+        """Return the place of each row's label; a single rule keeps its own way of labelling."""
         if len(rule.rules) > 1:
             return self._graph.argmax(self._weighted(rule, self._vote if rule.votes else self._scores))
         return self._own_label(rule.rules[0])
@@ -172,22 +183,26 @@ class _RuleGraph:
 
     def _vote(self, rule: FittedRule) -> str:
         """Return a rule's labels one-hot."""
-        one_hot = self._once(("eye",), lambda: self._graph.constant(np.eye(rule.mixture.n_classes)))
-        return self._graph.node("Gather", one_hot, self._own_label(rule), axis=0)
+        return self._one_hot(self._own_label(rule), rule)
+
+    def _one_hot(self, labels: str, rule: FittedRule) -> str:
+        """Return labels one-hot."""
+        eye = self._once(("eye",), lambda: self._graph.constant(np.eye(rule.mixture.n_classes)))
+        return self._graph.node("Gather", eye, labels, axis=0)
 
     def distribution(self, rule: AveragedRule) -> str:
         """Return the randomised classifier."""
         return self._weighted(rule, self._distribution)
 
     def _weighted(self, rule: AveragedRule, part: Callable[[FittedRule], str]) -> str:
-        """Return something of each rule, averaged by weight."""
+        """Return the weighted average of a part of each rule."""
         parts = zip(rule.weights, rule.rules, strict=True)
         return self._graph.total([self._graph.scaled(part(each), weight) for weight, each in parts])
 
-    # -- one rule, as FittedRule does it -------------------------------------------------------------------
+    # -- one rule, as in FittedRule ------------------------------------------------------------------------
 
     def _scores(self, rule: FittedRule) -> str:
-        """Return scores that are comparable between rules."""
+        """Return scores that can be compared between rules."""
         (member, *others) = rule.mixture.members
         if not others and member.weighting.name == "diagonal" and not (member.alpha < 0).any():
             return self._odds(self._raised(rule, member), member.n_classes)
@@ -196,7 +211,7 @@ class _RuleGraph:
         return self._distribution(rule)
 
     def _odds(self, raised: str, n_classes: int) -> str:
-        """Return scores divided by their sum; even ones where it is 0."""
+        """Return scores divided by their sum; equal shares if it is 0."""
         sums = self._graph.row_sums(raised)
         above = self._graph.node("Greater", sums, self._graph.constant(0.0))
         shares = self._graph.node("Div", raised, sums)
@@ -210,27 +225,26 @@ class _RuleGraph:
         return self._graph.total([self._graph.scaled(*each) for each in zip(centred, factors, strict=True)])
 
     def _distribution(self, rule: FittedRule) -> str:
-        """Return the mixture's class distribution: each member's label, with its share as probability."""
+        """Return the mixture's class distribution: the members' labels, with their shares as probabilities."""
         return self._once(("distribution", id(rule)), lambda: self._votes(rule))
 
     def _votes(self, rule: FittedRule) -> str:
-        """Add up the members' labels, one-hot times their shares."""
-        one_hot = self._once(("eye",), lambda: self._graph.constant(np.eye(rule.mixture.n_classes)))
+        """Return the sum of the members' labels, one-hot, times their shares."""
         labels = [self._graph.argmax(self._raised(rule, member)) for member in rule.mixture.members]
-        votes = [self._graph.node("Gather", one_hot, label, axis=0) for label in labels]
-        pairs = zip(votes, rule.mixture.shares, strict=True)
+        pairs = zip([self._one_hot(each, rule) for each in labels], rule.mixture.shares, strict=True)
         return self._graph.total([self._graph.scaled(vote, share) for vote, share in pairs])
 
-    # -- one member, as PlugIn and the weightings do it ----------------------------------------------------
+    # -- one member, as in PlugIn and the weightings -------------------------------------------------------
 
     def _raised(self, rule: FittedRule, member: PlugIn) -> str:
         """Return a member's post-shifted scores."""
         scores = {"diagonal": self._diagonal, "columns": self._columns, "full": self._full}
         name = member.weighting.name
         if name not in scores:
+            known = ", ".join(sorted(scores))
             raise ExportError(
-                f"the weighting {name!r} of the rule {rule.name!r} has no ONNX graph; there are {sorted(scores)}: save "
-                "the model as .joblib"
+                f"the weighting {name!r} of the rule {rule.name!r} has no ONNX graph ({known} have): save the model as "
+                ".joblib"
             )
         key = ("raised", id(rule), id(member))
         return self._once(key, lambda: scores[name](member, self._posterior(rule.posterior), rule.basis))
@@ -255,11 +269,11 @@ class _RuleGraph:
         return self._graph.node("ReduceSum", weighted, self._graph.constant([0]), keepdims=0)
 
     def _weights(self, alpha: FloatArray, basis: str) -> str:
-        """Return ``phi @ alpha``; one row for all where phi is constant."""
+        """Return ``phi @ alpha``; one row if phi is constant."""
         coefficients = self._graph.constant(alpha)
         return coefficients if basis == CONSTANT else self._graph.node("MatMul", self._phi(basis), coefficients)
 
-    # -- what the members read -----------------------------------------------------------------------------
+    # -- the inputs of the members -------------------------------------------------------------------------
 
     def _phi(self, basis: str) -> str:
         """Return the functions of a basis, divided by their row sums."""
@@ -278,7 +292,7 @@ class _RuleGraph:
         )
 
     def _posterior(self, posterior: Posterior) -> str:
-        """Return what a posterior makes of eta."""
+        """Return the probabilities after a posterior."""
         if isinstance(posterior, Identity):
             return "eta"
         if not isinstance(posterior, Stack):
@@ -305,7 +319,7 @@ class _RuleGraph:
         return self._graph.centred(self._graph.node("Log", self._graph.node("Clip", "eta", low, high)))
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """Return what was made under this key, made now if it is new."""
+        """Return the value of a key, made when it is first needed."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -320,29 +334,12 @@ def _class_values(classes: Any, *, n_classes: int) -> Any:
         return values.astype(object)
     wide = {"i": np.int64, "u": np.int64, "b": np.bool_, "f": np.float64}
     if values.dtype.kind not in wide:
-        raise ExportError(f"ONNX knows labels that are strings or numbers. Got dtype {values.dtype}: encode them first")
+        raise ExportError(f"ONNX labels must be strings or numbers. Got dtype {values.dtype}: encode them first")
     return values.astype(wide[values.dtype.kind])
 
 
-def _model(onnx: Any, graph: Graph, rule: AveragedRule, values: Any) -> Any:
-    """Return the model of a rule's graph."""
-    helper, number = onnx.helper, onnx.TensorProto.DOUBLE
-    names, sizes = phi_inputs(rule), {each.basis: each.mixture.n_bases for each in rule.rules}
-    label_type = helper.np_dtype_to_tensor_dtype(values.dtype)
-    inputs = [helper.make_tensor_value_info("eta", number, ["N", len(values)])]
-    inputs += [helper.make_tensor_value_info(name, number, ["N", sizes[basis]]) for basis, name in names.items()]
-    outputs = [
-        helper.make_tensor_value_info("label", label_type, ["N"]),
-        helper.make_tensor_value_info("distribution", number, ["N", len(values)]),
-    ]
-    model = checked_model(onnx, graph, inputs, outputs)
-    about = {"postshift.rules": [each.name for each in rule.rules], "postshift.bases": names}
-    helper.set_model_props(model, {key: json.dumps(value) for key, value in about.items()})
-    return model
-
-
 def checked_model(onnx: Any, graph: Graph, inputs: list[Any], outputs: list[Any]) -> Any:
-    """Return the model of a graph with these inputs and outputs, checked."""
+    """Return the model of a graph with these inputs and outputs, checked by onnx."""
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "postshift", inputs, outputs, graph.constants),
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],

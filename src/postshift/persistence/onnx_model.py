@@ -1,6 +1,6 @@
-"""An estimator as an ONNX graph: the model's own graph in front of the rule's, where there is one that can be trusted.
+"""An estimator as an ONNX graph: the graph of the model, if it can be converted, in front of the graph of the rule.
 
-A converted model is believed only after it gave the model's own probabilities on some rows: a graph may round to single
+A converted model is used only if it gives the model's own probabilities on some rows: a graph may round to single
 precision, or be wrong.
 """
 
@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
+from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.basis import Basis
 from postshift.exceptions import ExportError, PostshiftWarning
-from postshift.persistence._optional import needed
 from postshift.persistence.onnx_basis import basis_to_onnx
 from postshift.persistence.onnx_graph import OPSET, phi_inputs, rule_to_onnx
 
 _ML_OPSET = 3
-_SINGLE_OPS = {"LinearClassifier", "LinearRegressor", "Normalizer", "Scaler"}  # they only know single precision
+_SINGLE_OPS = {"LinearClassifier", "LinearRegressor", "Normalizer", "Scaler"}  # they only have single precision
 _TRIAL_ROWS = 10_000
 _TAKEN = ("eta", "label", "distribution")
 
@@ -30,22 +31,22 @@ def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
     """Return a fitted estimator as an ONNX model.
 
     A ``PostShifter`` becomes the graph of its rule (:func:`~postshift.persistence.rule_to_onnx`), from ``eta`` and
-    ``phi_<name>`` to ``label`` and ``distribution``. Of a ``PostShiftClassifier`` the graph begins with ``X`` where
-    skl2onnx converts the base model; where it does not, a warning says why, and the graph begins with ``eta``, the
-    model's ``predict_proba``. The leaves of a ``TreeBasis`` and the groups of a ``GroupBasis`` are made in the graph
-    if they are of columns of numbers (and no group is refused: a graph cannot do what ``unseen=False`` does); other
-    bases stay inputs ``phi_<name>``, what ``bases_[name].transform`` gives, and a warning says why.
+    ``phi_<name>`` to ``label`` and ``distribution``. The graph of a ``PostShiftClassifier`` begins with ``X`` if
+    skl2onnx converts the base model; if not, a warning says why, and the graph begins with ``eta``, the model's
+    ``predict_proba``. The leaves of a ``TreeBasis`` and the groups of a ``GroupBasis`` are computed in the graph if
+    they are of columns of numbers (and without ``unseen=False``, because a graph cannot reject groups). Other bases
+    remain inputs ``phi_<name>``, to be fed with ``bases_[name].transform(X)``, and a warning says why.
 
     Parameters
     ----------
     model : PostShiftClassifier or PostShifter
         The fitted estimator.
     X : array or data frame, optional
-        Rows on which the converted base model is tried; by default random ones. Of a data frame the columns may become
-        inputs of their own.
+        Rows on which the converted base model is tested; random rows by default. The columns of a data frame may become
+        separate inputs.
     tolerance : float, default=1e-9
-        How far the converted model's probabilities may be from its own. Graphs of trees are in single precision: 1e-6
-        lets them pass, and then labels may differ where two classes are that close.
+        The largest difference between the converted model's probabilities and its own. Graphs of trees are in single
+        precision and need 1e-6; then labels may differ if two classes are that close.
 
     Returns
     -------
@@ -74,10 +75,10 @@ def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
         return graph
     try:
         placing = _placing(model.estimator_.classes_, model.classes_)
-        layout, eta = _first_good(_thawed(model.estimator_), "predict_proba", X, tolerance=tolerance)
+        layout, eta = _converted_model(model.estimator_, X, tolerance=tolerance)
     except ExportError as error:
         warnings.warn(
-            f"the graph begins with eta, not with X: {error}. Feed it the model's predict_proba as 'eta'",
+            f"the graph begins with eta, not with X: {error}. Feed it with the model's predict_proba as 'eta'",
             PostshiftWarning,
             stacklevel=2,
         )
@@ -88,22 +89,15 @@ def to_onnx(model: Any, X: Any = None, *, tolerance: float = 1e-9) -> Any:
             parts[name] = _phi_part(getattr(model, "bases_", {}).get(basis), layout, tolerance=tolerance)
         except ExportError as error:
             warnings.warn(
-                f"the graph has an input {name!r}: {error}. Feed it what bases_[{basis!r}].transform gives",
+                f"the graph has an input {name!r}: {error}. Feed it with bases_[{basis!r}].transform(X)",
                 PostshiftWarning,
                 stacklevel=2,
             )
     return _joined(graph, parts, layout, placing=placing)
 
 
-def _thawed(estimator: Any) -> Any:
-    """Return the model in a frozen one."""
-    from sklearn.frozen import FrozenEstimator
-
-    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
-
-
 def _placing(known: Any, classes: Any) -> FloatArray | None:
-    """Return what puts the columns of a model's classes in their places among all classes; None if they are there."""
+    """Return the matrix that moves the columns of a model's classes to their places; None if they are there."""
     if np.array_equal(known, classes):
         return None
     places: FloatArray = (np.asarray(known)[:, None] == np.asarray(classes)).astype(np.float64)
@@ -114,18 +108,18 @@ def _placing(known: Any, classes: Any) -> FloatArray | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layout:
-    """How rows become inputs of a graph: all columns as one table, or each by itself; and rows to try it on."""
+    """How rows become inputs of a graph, as one table or as single columns, with rows to test it on."""
 
     rows: Any
     feeds: dict[str, Any]
 
 
 def _layouts(model: Any, X: Any) -> Iterator[_Layout]:
-    """Yield the ways to feed rows: one table of numbers if it is one, columns if they have names."""
+    """Yield the ways to feed rows: as one table if it has numbers only, as columns if they have names."""
     if X is None:
         size = getattr(model, "n_features_in_", None)
         if size is None:
-            raise ExportError("it does not say how many features it has: give some rows as X")
+            raise ExportError("its number of features is not known: give some rows as X")
         X = np.random.default_rng(0).normal(size=(256, size))
     rows = X[:_TRIAL_ROWS]
     table = np.asarray(rows)
@@ -135,68 +129,67 @@ def _layouts(model: Any, X: Any) -> Iterator[_Layout]:
         columns = {str(name): np.asarray(rows[name])[:, None] for name in rows.columns}
         if taken := [name for name in columns if name in _TAKEN or name.startswith("phi_")]:
             raise ExportError(f"its columns {taken} have names that the graph needs: rename them")
-        yield _Layout(rows=rows, feeds={name: _fed(column) for name, column in columns.items()})
+        feeds = {
+            name: column.astype(np.float64) if column.dtype.kind in "biuf" else column.astype(str).astype(object)
+            for name, column in columns.items()
+        }
+        yield _Layout(rows=rows, feeds=feeds)
 
 
-def _fed(column: Any) -> Any:
-    """Return a column as double precision numbers or as strings."""
-    return column.astype(np.float64) if column.dtype.kind in "biuf" else column.astype(str).astype(object)
-
-
-def _first_good(model: Any, method: str, X: Any, *, tolerance: float) -> tuple[_Layout, Any]:
+def _converted_model(estimator: Any, X: Any, *, tolerance: float) -> tuple[_Layout, Any]:
     """Return the first layout in which a model can be converted, and its graph."""
+    model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
     reason = ExportError("X is neither a table of numbers nor a data frame")
     for layout in _layouts(model, X):
         try:
-            return layout, _converted(model, method, layout, tolerance=tolerance)
+            return layout, _converted(model, "predict_proba", layout, tolerance=tolerance)
         except ExportError as error:
             reason = error
     raise reason
 
 
 def _converted(model: Any, method: str, layout: _Layout, *, tolerance: float) -> Any:
-    """Return the graph of a model or transformer that gives its own values, in double precision where possible."""
+    """Return the graph of a model or transformer that gives the same values, in double precision if possible."""
     expected = _expected(model, method, layout)
     reasons = []
     for single in (False, True):
         try:
             found = _conversion(model, method, layout, single=single)
             gap = _gap(found, layout, expected, single=single)
-        except Exception as error:  # noqa: BLE001  # whatever a converter or the runtime says
+        except Exception as error:  # noqa: BLE001  # converters and the runtime can raise anything
             reasons.append(_line(error))
             continue
         if gap <= tolerance:
             return found
-        reasons.append(f"it is {gap:.1g} off, more than the tolerance of {tolerance:g}")
+        reasons.append(f"it differs by {gap:.1g}, more than the tolerance of {tolerance:g}")
     raise ExportError(
-        f"skl2onnx gave no graph of {type(model).__name__} that can be used ({reasons[0]}; in single precision: "
-        f"{reasons[1]})"
+        f"skl2onnx cannot convert {type(model).__name__} ({reasons[0]}; in single precision: {reasons[1]})"
     )
 
 
 def _phi_part(basis: Any, layout: _Layout, *, tolerance: float) -> Any:
-    """Return the graph of a basis that gives its own values: ours, or what skl2onnx makes of a transformer."""
+    """Return the graph of a basis that gives the same values; transformers are converted by skl2onnx."""
     if not isinstance(basis, Basis):
         return _converted(basis, "transform", layout, tolerance=tolerance)
     found = basis_to_onnx(basis, layout.feeds)
     if gap := _gap(found, layout, _expected(basis, "transform", layout), single=False):
-        raise ExportError(f"the graph of {type(basis).__name__} gives other values on these rows, {gap:.1g} off")
+        raise ExportError(f"the graph of {type(basis).__name__} gives values on these rows that differ by {gap:.1g}")
     return found
 
 
 def _expected(model: Any, method: str, layout: _Layout) -> FloatArray:
-    """Return what a model or a transformer gives on the rows of a layout."""
+    """Return the values of a model or a transformer on the rows of a layout."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")  # rows of ours have none
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # random rows have none
             return np.asarray(getattr(model, method)(layout.rows), dtype=np.float64)
     except Exception as error:
         kind = type(model).__name__
-        raise ExportError(f"{kind} cannot be tried on these rows ({_line(error)}): give others as X") from error
+        raise ExportError(f"{kind} cannot be tested on these rows ({_line(error)}): give others as X") from error
 
 
 def _conversion(model: Any, method: str, layout: _Layout, *, single: bool) -> Any:
-    """Return what skl2onnx makes of a model; in double precision only operators that know it are allowed."""
+    """Return the graph of a model by skl2onnx, in double precision unless ``single``."""
     skl2onnx, types = needed("skl2onnx"), needed("skl2onnx.common.data_types")
     number = types.FloatTensorType if single else types.DoubleTensorType
     initial = [
@@ -215,7 +208,7 @@ def _conversion(model: Any, method: str, layout: _Layout, *, single: bool) -> An
 
 
 def _gap(converted: Any, layout: _Layout, expected: FloatArray, *, single: bool) -> float:
-    """Return how far a graph is from the model on the rows of the layout."""
+    """Return the largest difference between a graph and the model on the rows of the layout."""
     runtime = needed("onnxruntime")
     session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = {each.name: each.type for each in session.get_inputs()}
@@ -228,12 +221,12 @@ def _gap(converted: Any, layout: _Layout, expected: FloatArray, *, single: bool)
     if found.shape != expected.shape:
         raise ExportError(f"its graph gives shape {found.shape}, the model {expected.shape}")
     if found.dtype == np.float32 and not single:
-        raise ExportError("it only knows single precision")
+        raise ExportError("it only has single precision")
     return float(np.abs(found - expected).max())
 
 
 def _joined(rule: Any, parts: dict[str, Any], layout: _Layout, *, placing: FloatArray | None) -> Any:
-    """Return one graph: the parts, each giving one input of the rule's graph, then the rule's nodes."""
+    """Return one graph: the parts, each computing one input of the rule's graph, then the rule's nodes."""
     onnx = needed("onnx")
     helper = onnx.helper
     nodes, constants, domains = [], list(rule.graph.initializer), {"": OPSET}
@@ -243,14 +236,20 @@ def _joined(rule: Any, parts: dict[str, Any], layout: _Layout, *, placing: Float
         nodes += graph.node
         constants += graph.initializer
         domains |= {each.domain: each.version for each in part.opset_import if each.domain}
-    made = {each.name: each for each in rule.graph.input if each.name in parts}
-    for name, info in made.items():
-        moved = name == "eta" and placing is not None
-        nodes.append(_cast(helper, f"{name}/{_last_output(parts[name])}", f"{name}/given" if moved else name, info))
+    for info in rule.graph.input:
+        if (name := info.name) in parts:
+            target = "eta/given" if name == "eta" and placing is not None else name
+            nodes.append(_cast(helper, f"{name}/{_last_output(parts[name])}", target, info))
     if placing is not None:
         constants.append(onnx.numpy_helper.from_array(placing, "eta/places"))
         nodes.append(helper.make_node("MatMul", ["eta/given", "eta/places"], ["eta"]))
-    inputs = [*_infos(onnx, layout), *(each for each in rule.graph.input if each.name not in parts)]
+    inputs = [
+        helper.make_tensor_value_info(
+            name, onnx.TensorProto.STRING if fed.dtype == object else onnx.TensorProto.DOUBLE, ["N", fed.shape[1]]
+        )
+        for name, fed in layout.feeds.items()
+    ]
+    inputs += [each for each in rule.graph.input if each.name not in parts]
     joined = onnx.ModelProto()
     joined.CopyFrom(rule)
     joined.graph.CopyFrom(
@@ -263,17 +262,8 @@ def _joined(rule: Any, parts: dict[str, Any], layout: _Layout, *, placing: Float
 
 
 def _cast(helper: Any, source: str, target: str, info: Any) -> Any:
-    """Return the node that gives a value the type that is declared somewhere."""
+    """Return the node that casts a value to the type of an input."""
     return helper.make_node("Cast", [source], [target], to=info.type.tensor_type.elem_type)
-
-
-def _infos(onnx: Any, layout: _Layout) -> list[Any]:
-    """Return the inputs of a layout, declared."""
-    number, text = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
-    return [
-        onnx.helper.make_tensor_value_info(name, text if fed.dtype == object else number, ["N", fed.shape[1]])
-        for name, fed in layout.feeds.items()
-    ]
 
 
 def _last_output(converted: Any) -> str:

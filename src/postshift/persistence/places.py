@@ -1,14 +1,14 @@
-"""Where the classes of postshift may stand in a file.
+"""Check after loading: every object of postshift in a file must be in a place where it belongs.
 
-A file may put any class in any place and gives attributes that no constructor has seen. So every object is compared
-with the annotation of the attribute that holds it, and what its constructor would check is checked again.
+A file can put any class in any place, with attributes that no constructor has checked. So every object is compared with
+the annotation of the attribute that holds it, and the checks of its constructor are repeated.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -17,6 +17,7 @@ import numpy as np
 
 from postshift.exceptions import ArchiveError
 from postshift.persistence.data_classes import KINDS, PARTS, WHOLE, class_name
+from postshift.persistence.savable import attributes_of, parts_of
 
 _PLAIN: dict[Any, tuple[type, ...]] = {
     str: (str,),
@@ -30,40 +31,40 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, n
 
 
 def check_places(model: Any, *, trusted: Collection[str]) -> None:
-    """Refuse a model in which an object of postshift stands where it does not belong, or holds what it cannot hold.
+    """Raise if an object of postshift is in a wrong place, or holds something that it cannot hold.
 
     Parameters
     ----------
     model : object
-        What skops made of a file.
+        The content of a file, as skops loads it.
     trusted : collection of str
-        Full names of the types and functions that the user trusts: they may stand anywhere.
+        Full names of types and functions that the user trusts: they may be in any place.
     """
     _Walk(trusted=frozenset(trusted), good=set()).check(model, _FILE, "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """A place without an annotation: whether parts of rules, and functions that skops trusts, may stand there."""
+    """A place without an annotation: whether parts of rules, and functions that skops trusts, may be there."""
 
     parts: bool
     functions: bool
 
 
 _FILE = _Free(parts=True, functions=True)  # the file itself, and containers in it
-_FOREIGN = _Free(parts=False, functions=True)  # inside a model of others
+_FOREIGN = _Free(parts=False, functions=True)  # inside an object of another library
 _OWN = _Free(parts=False, functions=False)  # inside a class of postshift
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """One look at every object of a file, each in its place; ``good`` are those that were found to belong there."""
+    """A check of every object of a file in its place; ``good`` has the objects and places that were checked."""
 
     trusted: frozenset[str]
     good: set[tuple[int, int]]
 
     def check(self, value: Any, hint: Any, place: str) -> None:
-        """Refuse a value that does not belong in a place, or that holds one that does not."""
+        """Raise if a value, or a part of it, does not belong in its place."""
         key = id(value), id(hint)
         if key in self.good:
             return
@@ -108,7 +109,7 @@ class _Walk:
             try:
                 return self.check(value, alternative, place)
             except ArchiveError:
-                if type(value) is alternative:  # it belongs here, and what it holds does not
+                if type(value) is alternative:  # it belongs here, but a part of it does not
                     raise
         raise _misplaced(value, _said(hint), place)
 
@@ -128,9 +129,9 @@ class _Walk:
             self.check(part, each, f"{place}[{index}]")
 
     def _check_own(self, value: Any, place: str) -> None:
-        """Check what an object of postshift holds, and what its constructor would check."""
+        """Check the attributes of an object of postshift, and repeat the checks of its constructor."""
         kind: Any = type(value)
-        given, hints = dict(_attributes(value)), _hints(kind)
+        given, hints = dict(attributes_of(value)), _hints(kind)
         if kind in PARTS or is_dataclass(kind):
             _check_names(kind, given, place)
         for name, part in given.items():
@@ -143,13 +144,13 @@ class _Walk:
             value.__post_init__()
 
     def _check_held(self, value: Any, hint: _Free, place: str) -> None:
-        """Check what a container or an object of others holds."""
-        for step, part in _held(value):
+        """Check the parts of a container or of an object of another library."""
+        for step, part in parts_of(value):
             self.check(part, hint, place + step)
 
 
 def _check_names(kind: Any, given: Collection[str], place: str) -> None:
-    """Refuse an object without all attributes of its class, or with more; a class without fields has none."""
+    """Raise if an object does not have exactly the fields of its class; a class without fields has none."""
     expected = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     if set(given) != expected:
         named = f"{place.lstrip('.') or 'it'}, a {class_name(kind)},"
@@ -157,7 +158,7 @@ def _check_names(kind: Any, given: Collection[str], place: str) -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a plain value, an array or an object of postshift is what an annotation says."""
+    """Return whether a plain value, an array or an object of postshift has the type of an annotation."""
     origin = get_origin(hint)
     if hint in _PLAIN:
         return isinstance(value, _PLAIN[hint])
@@ -170,33 +171,9 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(hint, type) and isinstance(value, hint) and type(value) in WHOLE | PARTS
 
 
-def _held(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a container or an object holds, each with the step that leads to it."""
-    if isinstance(value, type | types.FunctionType):
-        return
-    if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", part) for key, each in value.items() for part in (key, each))
-    elif isinstance(value, np.ndarray):
-        cells = value.ravel().tolist() if value.dtype == object else ()
-        yield from ((f"[{index}]", part) for index, part in enumerate(cells))
-    elif isinstance(value, _CONTAINERS):
-        yield from ((f"[{index}]", part) for index, part in enumerate(value))
-    yield from ((f".{name}", part) for name, part in _attributes(value))
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes that an object itself has, by name."""
-    yield from getattr(value, "__dict__", {}).items()
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if not name.startswith("__") and hasattr(value, name):
-                yield name, getattr(value, name)
-
-
 @cache
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """Return the annotations of a class, always the same objects."""
+    """Return the annotations of a class; the same objects for every call."""
     return get_type_hints(kind)
 
 
@@ -214,6 +191,6 @@ def _said(hint: Any) -> str:
 
 
 def _misplaced(value: Any, wanted: str, place: str) -> ArchiveError:
-    """Return the error for a value that stands in a wrong place."""
+    """Return the error for a value in a wrong place."""
     found = class_name(value if isinstance(value, type | types.FunctionType) else type(value))
     return ArchiveError(f"{place.lstrip('.') or 'it'} must be {wanted}. Got {found} instead")

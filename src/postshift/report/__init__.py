@@ -1,6 +1,6 @@
-"""The report: what a fit came to, as facts, as one self-contained HTML page, and as figures for notebooks.
+"""The report of a fit: facts, one self-contained HTML page, and figures for notebooks.
 
-Neither jinja2 nor matplotlib is imported before a page or a figure is made.
+jinja2 and matplotlib are imported only when a page or a figure is made.
 """
 
 from __future__ import annotations

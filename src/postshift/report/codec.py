@@ -1,8 +1,7 @@
-"""Frozen dataclasses of plain values to JSON types and back, by their annotations."""
+"""Frozen dataclasses of plain values from JSON types, by their annotations; ``dataclasses.asdict`` is the way there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -10,28 +9,20 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 
 
-def plain(value: Any) -> Any:
-    """Return dicts and lists for dataclasses and tuples."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [plain(each) for each in value]
-    return value
-
-
-def built(kind: type[T], value: Any) -> T:
-    """Return what ``plain`` was given, of the kind that it had; anything that does not fit is a TypeError."""
+def from_plain(kind: type[T], value: Any) -> T:
+    """Return an object of a type from its JSON types; raise a TypeError for a value that does not fit."""
     return _built(kind, value, where=kind.__name__)  # type: ignore[no-any-return]
 
 
 def _built(kind: Any, value: Any, *, where: str) -> Any:
-    """Return a value of a kind."""
+    """Return a value of a type."""
     if is_dataclass(kind):
         return _object(kind, value, where)
     if get_origin(kind) is tuple:
         return _tuple(get_args(kind), value, where)
     if get_origin(kind) is UnionType:
-        return None if value is None else _built(_not_none(get_args(kind)), value, where=where)
+        (inner,) = (each for each in get_args(kind) if each is not NoneType)
+        return None if value is None else _built(inner, value, where=where)
     wanted = (int, float) if kind is float else (kind,)
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{where} must be of type {kind.__name__}. Got {value!r} instead")
@@ -39,7 +30,7 @@ def _built(kind: Any, value: Any, *, where: str) -> Any:
 
 
 def _object(kind: Any, value: Any, where: str) -> Any:
-    """Return a dataclass of a dict that has all its fields and no other."""
+    """Return a dataclass from a dict that has all its fields and no other."""
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}
     if not isinstance(value, dict) or not set(value) <= set(known):
@@ -51,7 +42,7 @@ def _object(kind: Any, value: Any, where: str) -> Any:
 
 
 def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    """Return a tuple of a list."""
+    """Return a tuple from a list."""
     if not isinstance(value, list):
         raise TypeError(f"{where} must be a list. Got {value!r} instead")
     if kinds[-1] is Ellipsis:
@@ -59,9 +50,3 @@ def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
     if len(kinds) != len(value):
         raise TypeError(f"{where} must have {len(kinds)} values. Got {len(value)} instead")
     return tuple(_built(kind, each, where=where) for kind, each in zip(kinds, value, strict=True))
-
-
-def _not_none(kinds: Iterable[Any]) -> Any:
-    """Return the one alternative to None."""
-    (kind,) = (each for each in kinds if each is not NoneType)
-    return kind

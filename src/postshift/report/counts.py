@@ -1,7 +1,7 @@
-"""The numbers behind the report and the displays: pure functions of labels, probabilities and weights.
+"""The numbers of the report and the displays: pure functions of labels, probabilities and weights.
 
 Notation: n rows, m classes; ``eta`` (n, m) the model's probabilities; ``codes``, ``before``, ``after`` (n,) true labels
-and labels without and with the shift, as positions; ``rows`` (n,) weights of the rows.
+and labels before and after the shift, as positions; ``rows`` (n,) weights of the rows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from postshift._validation import FloatArray, IntArray
-from postshift.report.facts import Belief, Cell, ChangedRow, Changes, Group, Pair, Recall
+from postshift.report.facts import Belief, Cell, ChangedRow, Changes, ClassRecall, Group, Pair
 from postshift.rules.posterior import FLOOR
 
-SHOWN_ROWS = 50  # rows that changed, one by one
-SMALLEST = np.finfo(np.float64).tiny  # probabilities below it have no reciprocal
-SMALLEST_RATIO = 0.01  # a class that loses more than that of its probability in a row is counted as losing that
+SHOWN_ROWS = 50  # rows whose labels change that are listed
+SMALLEST = np.finfo(np.float64).tiny  # smaller probabilities have no reciprocal
+SMALLEST_RATIO = 0.01  # smaller ratios of probabilities after and before count as this one
 
 
 def confusion(codes: IntArray, labels: IntArray, *, n_classes: int, weights: FloatArray | None = None) -> FloatArray:
@@ -38,7 +38,7 @@ def cells(
 
 
 def matrices(found: tuple[Cell, ...], *, n_classes: int) -> tuple[FloatArray, FloatArray]:
-    """Return the two confusion matrices (m, m) of the cells."""
+    """Return the confusion matrices before and after (m, m) from their cells."""
     before, after = np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_classes))
     for cell in found:
         before[cell.true, cell.predicted], after[cell.true, cell.predicted] = cell.before, cell.after
@@ -48,20 +48,24 @@ def matrices(found: tuple[Cell, ...], *, n_classes: int) -> tuple[FloatArray, Fl
 def changes(
     before: IntArray, after: IntArray, *, numbers: IntArray, eta: FloatArray, codes: IntArray | None = None
 ) -> Changes:
-    """Return which rows changed their label; ``numbers`` are the numbers of the rows."""
+    """Return which labels change; ``numbers`` are the numbers of the rows."""
     moved = np.flatnonzero(before != after)
     pairs, inverse = np.unique(np.column_stack([before[moved], after[moved]]), axis=0, return_inverse=True)
-    counts = np.bincount(inverse.ravel(), minlength=len(pairs))
-    right, wrong = _outcomes(before, after, moved, codes)
+    place = inverse.ravel()  # of each row's pair
+    sizes = np.bincount(place, minlength=len(pairs))
+
+    def equal_to_truth(labels: IntArray, rows: IntArray) -> int | None:
+        return None if codes is None else int((labels[rows] == codes[rows]).sum())
+
     by_pair = [
         Pair(
             before=int(pairs[k, 0]),
             after=int(pairs[k, 1]),
-            n_rows=int(counts[k]),
-            n_right=None if right is None else int(right[inverse.ravel() == k].sum()),
-            n_wrong=None if wrong is None else int(wrong[inverse.ravel() == k].sum()),
+            n_rows=int(sizes[k]),
+            n_right=equal_to_truth(after, moved[place == k]),
+            n_wrong=equal_to_truth(before, moved[place == k]),
         )
-        for k in np.argsort(-counts, kind="stable")
+        for k in np.argsort(-sizes, kind="stable")
     ]
     rows = [
         ChangedRow(
@@ -77,32 +81,17 @@ def changes(
     return Changes(
         n_rows=len(before),
         n_changed=len(moved),
-        n_right=None if right is None else int(right.sum()),
-        n_wrong=None if wrong is None else int(wrong.sum()),
+        n_right=equal_to_truth(after, moved),
+        n_wrong=equal_to_truth(before, moved),
         pairs=tuple(by_pair),
         rows=tuple(rows),
     )
 
 
-def _outcomes(
-    before: IntArray, after: IntArray, moved: IntArray, codes: IntArray | None
-) -> tuple[FloatArray | None, FloatArray | None]:
-    """Return which of the rows that moved became right, and which wrong."""
-    if codes is None:
-        return None, None
-    return after[moved] == codes[moved], before[moved] == codes[moved]
-
-
 def group_facts(
-    groups: Any,
-    codes: IntArray,
-    before: IntArray,
-    after: IntArray,
-    *,
-    n_classes: int,
-    weights: FloatArray | None = None,
+    groups: Any, codes: IntArray, before: IntArray, after: IntArray, *, n_classes: int, weights: FloatArray | None
 ) -> tuple[Group, ...]:
-    """Return the accuracy and the recalls before and after in every group of rows; ``groups`` (n,) are its names."""
+    """Return the accuracy and the recalls before and after in every group; ``groups`` (n,) has the rows' groups."""
     found = []
     for name in np.unique(groups):
         own = np.flatnonzero(groups == name)
@@ -121,12 +110,12 @@ def group_facts(
     return tuple(found)
 
 
-def _recalls(before: FloatArray, after: FloatArray, sizes: IntArray) -> list[Recall]:
+def _recalls(before: FloatArray, after: FloatArray, sizes: IntArray) -> list[ClassRecall]:
     """Return the recall of every class in two confusion matrices (m, m)."""
     found = []
     for k, mass in enumerate(before.sum(axis=1)):
         first, second = (float(each[k, k] / mass) if mass > 0 else None for each in (before, after))
-        found.append(Recall(n_rows=int(sizes[k]), before=first, after=second))
+        found.append(ClassRecall(n_rows=int(sizes[k]), before=first, after=second))
     return found
 
 
@@ -142,12 +131,11 @@ def mean_eta(eta: FloatArray, *, weights: FloatArray | None = None) -> tuple[flo
 
 
 def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray | None = None) -> FloatArray:
-    """Return one weight for every class (m,), in ratios those of W(x) and 1 for the middle class.
+    """Return one weight for every class (m,) that sums up W(x) over the rows; their median is 1.
 
-    ``log W_i(x)`` is fitted by ``a_i + c(x)`` with weights ``eta_i(x)``: the difference of two classes' ``a`` is how
-    the shift changes their log-odds, on average over the rows where the model wavers between them. Rows of which the
-    model is sure say nothing. Where W is the same for all rows, ``exp(a)`` is W up to a factor; where the model is left
-    as it is, all weights are 1. The median of ``a`` is 0.
+    ``log W_i(x)`` is fitted by ``a_i + c(x)`` with weights ``eta_i(x)``. The difference of two classes' ``a`` is the
+    mean change of their log-odds, over the rows where the model is unsure between them; rows where it is sure have no
+    influence. If W is the same for all rows, ``exp(a)`` is W up to a factor. If the base is kept, all weights are 1.
     """
     raised = example_weights * np.maximum(eta, FLOOR)
     raised /= raised.sum(axis=1, keepdims=True)
@@ -161,7 +149,7 @@ def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray
 
 
 def beliefs(eta: FloatArray, codes: IntArray, *, weights: FloatArray | None = None) -> tuple[Belief, ...]:
-    """Return, for every class that has rows, what the model gives to them."""
+    """Return the mean probabilities of the rows of every class that has rows."""
     n_classes = eta.shape[1]
     counts, mass = (np.bincount(codes, weights=each, minlength=n_classes) for each in (None, weights))
     rows = np.ones(len(codes)) if weights is None else weights

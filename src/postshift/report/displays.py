@@ -1,4 +1,4 @@
-"""The figures of the report for notebooks, with matplotlib: each like scikit-learn's displays."""
+"""The figures of the report for notebooks, with matplotlib, in the manner of scikit-learn's displays."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
+from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.estimators.model import positions
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.report import counts, gather, samples
-from postshift.report._optional import needed
+from postshift.report import counts, gather, page_rows
 from postshift.report.facts import Look, Weights
-from postshift.report.text import amount, factor
+from postshift.report.formats import amount, factor
 
-_BAR = 0.8  # the height of the bars of one class together
+_BAR = 0.8  # total height of the bars of one class
 _STYLES = ("-", "--", ":", "-.")
 _LONGEST = 60  # letters of a name
 _LETTER, _LINE = 0.09, 0.28  # inches: the width of a letter, and the height of a line
+_TITLES = {"change": "after minus before", "before": "before", "after": "after"}
 
 
 class WeightsDisplay:
-    """The weight of every class, over all rows or in every function of a basis, as bars on a log scale around 1.
+    """The weight of every class, over all rows or under every basis function, as bars on a log scale.
 
-    Made by :meth:`from_estimator`; the numbers are those of the report.
+    Use :meth:`from_estimator` to create one; the numbers are those of the report.
 
     Parameters
     ----------
     weights : mapping of str to array of shape (m,)
-        Weights under the names of their groups of rows.
+        The weights over all rows, or under the name of each basis function.
     classes : sequence of str
         Names of the classes.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        The figure of the axes.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes of the drawing, and their figure.
 
     Examples
     --------
@@ -68,39 +67,15 @@ class WeightsDisplay:
             Rows: probabilities for a PostShifter, features for a PostShiftClassifier.
         phi : array-like or mapping, optional
             For a PostShifter: the basis functions of these rows, as in its fit.
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        WeightsDisplay
-            Drawn.
+        ax, **kw
+            See :meth:`plot`.
         """
         gather.check_estimator(estimator)
-        found = gather.weights_facts(
-            gather.weights_of_rows(estimator, X, phi),
-            gather.probabilities(estimator, X),
-            gather.functions_of(estimator, X, phi),
-        )
+        found = gather.weights_facts(estimator, gather.table_of(estimator, X, phi), phi)
         return cls(_named(found), gather.class_names(estimator)).plot(ax, **kw)
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        WeightsDisplay
-            Itself.
-        """
+        """Draw on ``ax``, by default in a new figure; ``kw`` is passed to ``Axes.barh``."""
         self.ax_, self.figure_ = _axes(ax, names=self.classes, lines=len(self.classes) * len(self.weights))
         height = _BAR / len(self.weights)
         places = np.arange(len(self.classes))
@@ -110,9 +85,9 @@ class WeightsDisplay:
             if len(self.weights) == 1:
                 self.ax_.bar_label(bars, [factor(value) for value in values], padding=3)
         self.ax_.axvline(1, color="0.3", linewidth=1)
-        self.ax_.set(xscale="log", xlabel="weight (1: the class in the middle)", ylabel="class")
+        self.ax_.set(xscale="log", xlabel="weight (the median is 1)", ylabel="class")
         _plain_log_axis(self.ax_.xaxis)
-        self.ax_.margins(x=0.2)  # room for the numbers at the ends of the bars
+        self.ax_.margins(x=0.2)  # space for the numbers at the ends of the bars
         self.ax_.set_yticks(places, _shown(self.classes), parse_math=False)
         self.ax_.invert_yaxis()
         if len(self.weights) > 1:
@@ -121,25 +96,23 @@ class WeightsDisplay:
 
 
 class HistoryDisplay:
-    """The metric of every look at an iterate, one line for every rule that loops.
+    """The metric at every iteration, one line for every rule that loops.
 
-    Made by :meth:`from_estimator`, with costs as they are: less is better.
+    Use :meth:`from_estimator` to create one; costs are drawn without their minus, so lower is better.
 
     Parameters
     ----------
     looks : sequence of Look
-        The looks of all rules.
+        The iterations of all rules.
     metric : str
         The name of the metric.
     by_query : bool, default=False
-        Whether it is drawn against queries, not iterations.
+        Whether to draw against queries instead of iterations.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        The figure of the axes.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes of the drawing, and their figure.
 
     Examples
     --------
@@ -159,22 +132,7 @@ class HistoryDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None, **kw: Any) -> Self:
-        """Draw the history of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : PostShifter or PostShiftClassifier
-            Fitted.
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        HistoryDisplay
-            Drawn.
-        """
+        """Draw the history of a fitted PostShifter or PostShiftClassifier; for ``ax`` and ``kw`` see :meth:`plot`."""
         gather.check_estimator(estimator)
         metric, looks = gather.metric_facts(estimator, None), gather.looks(estimator)
         if metric.is_cost:
@@ -182,25 +140,12 @@ class HistoryDisplay:
         return cls(looks, metric.name, by_query=estimator.n_queries_ > 0).plot(ax, **kw)
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        HistoryDisplay
-            Itself.
-        """
+        """Draw on ``ax``, by default in a new figure; ``kw`` is passed to ``Axes.plot``."""
         self.ax_, self.figure_ = _axes(ax)
         rules = list(dict.fromkeys(look.rule for look in self.looks))
         for k, rule in enumerate(rules):
             own = [look for look in self.looks if look.rule == rule]
-            along = [look.queries if self.by_query else look.iteration for look in own]
+            along = [look.position(by_query=self.by_query) for look in own]
             style = {"marker": ".", "linestyle": _STYLES[k % len(_STYLES)], "label": rule, **kw}
             self.ax_.plot(along, [look.metric for look in own], **style)
         self.ax_.set(xlabel="queries" if self.by_query else "iteration", ylabel=self.metric)
@@ -213,25 +158,23 @@ class HistoryDisplay:
 
 
 class ConfusionChangeDisplay:
-    """The confusion matrix after less that before; purple is better (more hits, fewer errors), orange is worse.
+    """The confusion matrix after minus the one before; purple is better (more hits, fewer errors), orange is worse.
 
-    Made by :meth:`from_estimator` or :meth:`from_predictions`.
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one.
 
     Parameters
     ----------
     before, after : array of shape (m, m)
-        Confusion matrices, rows being true classes.
+        Confusion matrices; rows are true classes.
     classes : sequence of str
         Names of the classes.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Where it was drawn.
-    figure_ : matplotlib Figure
-        The figure of the axes.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes of the drawing, and their figure.
     im_ : matplotlib AxesImage
-        The heat map. That of the change is of hits and, with a minus, of errors.
+        The heat map. For the change, the numbers of errors have a minus.
 
     Examples
     --------
@@ -250,7 +193,7 @@ class ConfusionChangeDisplay:
 
     @property
     def change(self) -> FloatArray:
-        """After less before."""
+        """After minus before."""
         return self.after - self.before
 
     @classmethod
@@ -265,43 +208,35 @@ class ConfusionChangeDisplay:
         ax: Any = None,
         **kw: Any,
     ) -> Self:
-        """Draw what an estimator changes: on the validation rows held out of its fit, or on other rows.
+        """Draw the changes by an estimator: on the validation rows held out of its fit, or on other rows.
 
         Parameters
         ----------
         estimator : PostShifter or PostShiftClassifier
             Fitted.
         X, y : array-like, optional
-            Other rows and their labels. Without X, the validation rows held out of the fit are shown, and ``y`` are
-            the labels of all validation rows: the estimator does not keep them.
+            Other rows and their labels. Without X, the validation rows held out of the fit are shown, and ``y`` has the
+            labels of all validation rows, because the estimator does not keep them.
         phi : array-like or mapping, optional
             For a PostShifter: the basis functions of X.
         sample_weight : array-like, optional
-            Weights of the rows whose labels are given.
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.imshow``.
-
-        Returns
-        -------
-        ConfusionChangeDisplay
-            Drawn.
+            Weights of the rows.
+        ax, **kw
+            See :meth:`plot`.
         """
         gather.check_estimator(estimator)
         if y is None:
             raise LabelError("the true labels are needed: give y of X or, without X, of the validation rows of the fit")
-        codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name="y")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if X is None:
-            samples.check_rows(estimator, codes, what="without X, y")
+            page_rows.check_number_of_rows(estimator, y, what="without X, y")
             held = estimator.held_out_
-            codes, before, after = codes[held.rows], held.base_labels, held.labels
+            codes, before, after = gather.codes_of(estimator, y)[held.rows], held.base_labels, held.labels
             weights = None if weights is None else weights[held.rows]
         else:
-            before, after = gather.both_labels(estimator, X, phi)
-            if len(codes) != len(after):
-                raise ShapeError(f"y must have one label for each of the {len(after)} rows of X. Got {len(codes)}")
+            table = gather.table_of(estimator, X, phi)
+            codes = gather.codes_of(estimator, y, n_rows=table.n_rows)
+            before, after = gather.both_labels(estimator, table)
         return cls._of(codes, before, after, gather.class_names(estimator), weights).plot(ax, **kw)
 
     @classmethod
@@ -323,22 +258,15 @@ class ConfusionChangeDisplay:
         y_true, before, after : array-like of shape (n,)
             True labels, and predictions before and after.
         labels : array-like, optional
-            The classes, in their order; by default all that occur, sorted.
+            The classes, in their order; by default all classes that occur, sorted.
         sample_weight : array-like, optional
             Weights of the rows.
-        ax : matplotlib Axes, optional
-            Where to draw.
-        **kw
-            Passed to ``Axes.imshow``.
-
-        Returns
-        -------
-        ConfusionChangeDisplay
-            Drawn.
+        ax, **kw
+            See :meth:`plot`.
         """
         given = [column_or_1d(each) for each in (y_true, before, after)]
         if len({len(each) for each in given}) > 1:
-            raise ShapeError(f"y_true, before and after must be of one length. Got {[len(each) for each in given]}")
+            raise ShapeError(f"y_true, before and after must have the same length. Got {[len(each) for each in given]}")
         classes = np.unique(np.concatenate(given)) if labels is None else np.asarray(labels)
         names = ("y_true", "before", "after")
         codes, first, second = (
@@ -359,20 +287,15 @@ class ConfusionChangeDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw.
+            Where to draw; by default a new figure.
         show : {"change", "before", "after"}, default="change"
-            Which matrix.
+            Which matrix to draw.
         include_values : bool, default=True
-            Whether the numbers are written into the cells.
+            Whether to write the numbers into the cells.
         **kw
             Passed to ``Axes.imshow``.
-
-        Returns
-        -------
-        ConfusionChangeDisplay
-            Itself.
         """
-        if show not in ("change", "before", "after"):
+        if show not in _TITLES:
             raise SettingError(f"show must be 'change', 'before' or 'after'. Got {show!r} instead")
         self.ax_, self.figure_ = _axes(ax, names=self.classes, lines=len(self.classes), square=True)
         matrix: FloatArray = getattr(self, show)
@@ -382,8 +305,9 @@ class ConfusionChangeDisplay:
         hits = np.eye(len(matrix), dtype=bool)
         self.im_ = self.ax_.imshow(np.where(hits, matrix, -matrix) if signed else matrix, **style)
         places, names = np.arange(len(self.classes)), _shown(self.classes)
+        turned = "vertical" if max(map(len, names)) > 3 else None
         self.ax_.set(xlabel="predicted", ylabel="true", title=_TITLES[show])
-        self.ax_.set_xticks(places, names, rotation="vertical" if _is_long(names) else None, parse_math=False)
+        self.ax_.set_xticks(places, names, rotation=turned, parse_math=False)
         self.ax_.set_yticks(places, names, parse_math=False)
         if include_values:
             for i, j in np.argwhere(matrix != 0):
@@ -393,32 +317,24 @@ class ConfusionChangeDisplay:
         return self
 
 
-_TITLES = {"change": "after less before", "before": "before", "after": "after"}
-
-
-def _is_long(names: Sequence[str]) -> bool:
-    """Return whether names are too long to stand side by side."""
-    return max(map(len, names)) > 3
-
-
 def _named(weights: Weights) -> dict[str, tuple[float, ...]]:
-    """Return the weights under the names of their functions; over all rows where there are none."""
+    """Return the weights under the names of the basis functions; over all rows if there are none."""
     if not weights.functions:
         return {"all rows": weights.by_class}
     found = {f.name: f.by_class for f in weights.functions}
-    if len(found) < len(weights.functions):  # two bases with a function of one name
+    if len(found) < len(weights.functions):  # two bases have a function of the same name
         found = {f"{f.basis}: {f.name}": f.by_class for f in weights.functions}
     return found
 
 
 def _legend(ax: Any) -> None:
-    """Draw the legend; a dollar sign in a name is a dollar sign."""
+    """Draw the legend; dollar signs in names do not start formulas."""
     for text in ax.legend().get_texts():
         text.set_parse_math(False)
 
 
 def _plain_log_axis(axis: Any) -> None:
-    """Let an axis have 0.1, 0.2, 0.5, 1, ... as ticks."""
+    """Set the ticks of an axis to 0.1, 0.2, 0.5, 1, ..."""
     ticker = needed("matplotlib.ticker")
     axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
@@ -426,12 +342,12 @@ def _plain_log_axis(axis: Any) -> None:
 
 
 def _shown(names: Sequence[str]) -> list[str]:
-    """Return names that leave room for the figure; longer ones are cut in the middle."""
+    """Return names that leave space for the figure; long ones are cut in the middle."""
     return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 15]}…{name[-14:]}" for name in names]
 
 
 def _axes(ax: Any, *, names: Sequence[str] = (), lines: int = 0, square: bool = False) -> tuple[Any, Any]:
-    """Return axes and their figure; where none are given, new ones that leave room for names and lines."""
+    """Return axes and their figure; new ones, large enough for names and lines, if none are given."""
     pyplot = needed("matplotlib.pyplot")
     if ax is None:
         beside = _LETTER * max(map(len, _shown(names)), default=0)

@@ -1,22 +1,23 @@
-"""All that the report shows, as plain numbers and texts: gathered once, stored as JSON, rendered as often as wanted.
+"""Everything the report shows, as plain numbers and texts. It is gathered once, stored as JSON and rendered from there.
 
-Classes are named by their positions in ``Facts.classes``; rows by their numbers among the rows that the page is about,
-from 0: the validation rows of the fit, or test rows.
+Classes are given by their positions in ``Facts.classes``. Rows are given by their numbers, from 0, among the rows that
+the page is about: the validation rows of the fit, or test rows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from postshift.core.archive import CONTENT_ERRORS
 from postshift.exceptions import ArchiveError
-from postshift.report.codec import built, plain
+from postshift.report.codec import from_plain
+from postshift.rules.record import Entry
 
-FORMAT = 1
-TITLE, TEST_TITLE = "What postshift made of the model", "What postshift does to test rows"
+FORMAT = 2
+TITLE, TEST_TITLE = "Before and after postshift", "Before and after postshift: test rows"
 
 Interval = tuple[float, float]
 Pairs = tuple[tuple[str, str], ...]
@@ -24,9 +25,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """The metric; ``is_cost`` where less of the user's own number is better, and scores have a minus.
+    """The metric. For a cost, lower is better for the user; its scores have a minus, so that greater is better.
 
-    ``positive`` is the class that it is about, where it is about one.
+    ``positive`` is the positive class, if the metric has one.
     """
 
     name: str
@@ -35,14 +36,18 @@ class Metric:
     counts_classes_evenly: bool
     positive: str | None = None
 
+    def own_number(self, score: float) -> float:
+        """Return a score as the user knows it: a cost without its minus."""
+        return -score if self.is_cost else score
+
+    def own_interval(self, limits: Interval) -> Interval:
+        """Return an interval of scores as the user knows them."""
+        return (-limits[1], -limits[0]) if self.is_cost else limits
+
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Scores before and after, greater being better, with intervals of 95 %, and on what rows.
-
-    ``gain_interval`` is None where the base was kept, and where no honest interval can be given: then ``after`` is the
-    best of several scores on the same rows. ``in_fit`` says that the rows were used for the fit too.
-    """
+class Scores:
+    """Scores before and after, with 95 % intervals; greater is better."""
 
     before: float
     after: float
@@ -50,38 +55,31 @@ class Verdict:
     after_interval: Interval | None
     gain_interval: Interval | None
     n_rows: int
+
+    @property
+    def gain(self) -> float:
+        """The score after minus the score before."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Scores):
+    """The scores of the fit.
+
+    ``gain_interval`` is None if the base was kept, or if only scores are known: then ``after`` is the best of several
+    scores on the same rows. ``in_fit`` is true if the rows were also used for the fit.
+    """
+
     n_val: int
     in_fit: bool
     fallback: bool
     how: str
     reason: str
 
-    @property
-    def gain(self) -> float:
-        """The score after less the score before."""
-        return self.after - self.before
-
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
-    """Scores of test rows before and after, greater being better, with intervals of 95 %."""
-
-    before: float
-    after: float
-    before_interval: Interval
-    after_interval: Interval
-    gain_interval: Interval
-    n_rows: int
-
-    @property
-    def gain(self) -> float:
-        """The score after less the score before."""
-        return self.after - self.before
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recall:
-    """The recall of one class in one group before and after; None where the group has no rows of the class."""
+class ClassRecall:
+    """The recall of one class in one group; None if the group has no rows of the class."""
 
     n_rows: int
     before: float | None
@@ -90,34 +88,29 @@ class Recall:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The rows of one group: how many there are and change, the accuracy, and the recall of every class."""
+    """One group: its number of rows, how many labels change, the accuracy, and the recall of every class."""
 
     name: str
     n_rows: int
     n_changed: int
     accuracy_before: float
     accuracy_after: float
-    recalls: tuple[Recall, ...]
+    recalls: tuple[ClassRecall, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Rows of a true class that get a label, before and after: counts, or sums of sample weights."""
+    """One cell of the confusion matrices before and after: numbers of rows, or sums of sample weights."""
 
     true: int
     predicted: int
     before: float
     after: float
 
-    @property
-    def change(self) -> float:
-        """After less before."""
-        return self.after - self.before
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConfusionChange:
-    """The cells of two confusion matrices that are not 0 in both."""
+    """The cells that are not 0 in both confusion matrices."""
 
     cells: tuple[Cell, ...]
     weighted: bool
@@ -125,7 +118,7 @@ class ConfusionChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Rows that went from one label to another; how many became right and wrong, where the truth is known."""
+    """Rows whose label changes from one class to another, and how many of them become right or wrong, if known."""
 
     before: int
     after: int
@@ -136,7 +129,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedRow:
-    """One row that changed its label, with the model's probabilities of both labels."""
+    """One row whose label changes, with the model's probabilities of both labels."""
 
     row: int
     true: int | None
@@ -148,7 +141,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Which rows changed their label: all pairs of labels, the commonest first, and the first rows."""
+    """The labels that change: all pairs of labels, most frequent first, and the first rows."""
 
     n_rows: int
     n_changed: int
@@ -160,7 +153,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionWeights:
-    """The weight of every class where one basis function is at home; ``n_rows`` is its sum over the rows."""
+    """The weight of every class under one basis function; ``n_rows`` is the function's sum over the rows."""
 
     basis: str
     name: str
@@ -170,7 +163,7 @@ class FunctionWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """The weight of every class, 1 being the middle one, over all rows and in each basis function."""
+    """The weight of every class, the median being 1: over all rows, and under each basis function."""
 
     by_class: tuple[float, ...]
     functions: tuple[FunctionWeights, ...]
@@ -190,10 +183,10 @@ class Shares:
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """What the model gives to the validation rows of a class: its own, and the other class that it gives most to.
+    """The mean probabilities of the rows of one class: for the class itself, and for the most likely other class.
 
-    ``back`` is what rows of the other class get for this one; ``mass`` and ``other_mass`` are the sums of the rows'
-    weights.
+    ``back`` is the mean probability that rows of the other class have for this one. ``mass`` and ``other_mass`` are
+    sums of sample weights.
     """
 
     true: int
@@ -207,17 +200,8 @@ class Belief:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rival:
-    """An entry of the menu, its score and its weight in the result."""
-
-    name: str
-    score: float
-    weight: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Look:
-    """One look at an iterate of the loop of one rule."""
+    """The metric at one iteration of a rule's loop."""
 
     rule: str
     iteration: int
@@ -225,10 +209,14 @@ class Look:
     step: float | None
     queries: int
 
+    def position(self, *, by_query: bool) -> int:
+        """Return the number of queries so far, or the iteration."""
+        return self.queries if by_query else self.iteration
+
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """How well the equations of one rule determined its weights; None where that is no finite number."""
+    """How well the equations of one rule determined its weights; None for a number that is not finite."""
 
     rule: str
     condition: float | None
@@ -237,10 +225,10 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that the report shows of a fit.
+    """Everything the report shows about a fit.
 
-    Made by :meth:`Facts.of`; :func:`~postshift.report.render` and :func:`~postshift.report.write_report` make a page
-    of it, :meth:`to_json` and :meth:`from_json` keep it.
+    :meth:`Facts.of` gathers it, :func:`~postshift.report.render` and :func:`~postshift.report.write_report` make a page
+    of it, :meth:`to_json` and :meth:`from_json` store it.
 
     Attributes
     ----------
@@ -248,25 +236,25 @@ class Facts:
         The title of the page.
     classes : tuple of str
         The names of the classes.
-    metric, verdict, confusion, changes, weights, shares, beliefs, rivals, trace, conditioning
-        The parts, each a small frozen dataclass or a tuple of them. ``confusion`` is None where the labels of the
-        validation rows are not known.
+    metric, verdict, confusion, changes, weights, shares, beliefs, rules, trace, conditioning
+        The parts, each a small frozen dataclass or a tuple of them. ``confusion`` is None if the true labels are not
+        known. ``rules`` are the rules of the menu with their scores and weights, the base first.
     refitted : bool
-        Whether the model has been fitted again since the labels before and after were made, as after cross-fitting.
-        Its probabilities are then of rows that it was fitted to.
+        Whether the model was fitted again after the labels before and after were computed, as in cross-fitting. Then
+        its probabilities are of rows that it was fitted to.
     n_queries : int
-        Queries put to the metric.
+        The number of queries of the metric.
     warnings, notes : tuple of str
-        What the fit warned of, and what its rules have to say.
+        The warnings of the fit, and the notes of its rules.
     used, how_to_use, settings, versions : tuple of pairs of str
-        About the data; code that uses the model; method, seed and budget; packages and their versions.
+        The data; code that uses the model; method, seed and budget; packages and their versions.
     groups : tuple of Group
-        Accuracy and recalls in every group of rows, where groups were given.
+        Accuracy and recalls in every group of rows, if groups were given.
     test : Scores or None
         The scores of test rows. Then confusion, changes, weights, shares, beliefs and groups are of the test rows;
-        verdict, rivals and trace are of the fit in any case.
+        verdict, rules and trace are always of the fit.
     fit_metric : Metric or None
-        The metric of the fit, where the test rows are scored by another one.
+        The metric of the fit, if the test rows are scored by another one.
 
     Examples
     --------
@@ -293,7 +281,7 @@ class Facts:
     shares: Shares
     beliefs: tuple[Belief, ...]
     refitted: bool
-    rivals: tuple[Rival, ...]
+    rules: tuple[Entry, ...]
     trace: tuple[Look, ...]
     conditioning: tuple[Condition, ...]
     n_queries: int
@@ -337,7 +325,7 @@ class Facts:
             Fitted.
         X : array-like
             Rows: probabilities for a PostShifter, features for a PostShiftClassifier. Either the validation rows of the
-            fit, in the same order (where it was fitted without validation rows, its training rows), or test rows.
+            fit in the same order (if it was fitted without validation rows, its training rows), or test rows.
         y : array-like, optional
             Their labels. Test rows need them; without them a page about validation rows has no confusion matrices.
         phi : array-like or mapping, optional
@@ -345,31 +333,31 @@ class Facts:
         y_train, eta_train : array-like, optional
             Labels of the training rows and the model's probabilities of them, for the class shares.
         metric : str, metric, scorer or callable, optional
-            For test rows: what to score them by. By default that of the fit.
+            For test rows: the metric to score them by; the metric of the fit by default.
         metric_name : str, optional
-            What to call the metric; by default its own name.
+            The name of the metric on the page; its own name by default.
         sample_weight : array-like, optional
-            Sample weights of these rows; of validation rows, as in the fit.
+            Sample weights of these rows; for validation rows, as in the fit.
         groups : array-like, optional
             The group of every row, for the table of groups and for metrics over groups.
         title : str, optional
             The title of the page.
         used, how_to_use : iterable of pairs of str, optional
-            Pairs (label, text) about the data, and (what, code); by default what the estimator itself tells.
+            Pairs (label, text) about the data, and (heading, code); by default those of the estimator.
         **metadata : array-likes of shape (n,)
-            For test rows: what else the metric reads of every row.
+            For test rows: other arrays that the metric reads.
 
         Returns
         -------
         Facts
-            All that the report shows.
+            Everything the report shows.
 
         Raises
         ------
         InputError
-            Where the rows are the training rows of the fit, or the estimator is none of the two.
+            If the rows are the training rows of the fit, or the estimator is of another type.
         ShapeError
-            Where the rows are the validation rows of the fit in another order, or labels are missing.
+            If the rows are the validation rows of the fit in another order, or labels are missing.
         """
         from postshift.report.gather import gathered
 
@@ -386,31 +374,31 @@ class Facts:
             groups=groups,
             metadata=metadata,
         )
-        given = {"used": _pairs(used), "how_to_use": _pairs(how_to_use)}
-        parts.update((name, pairs) for name, pairs in given.items() if pairs)
-        told = dict(parts["used"])  # what the caller tells need not be told twice
-        parts["settings"] = tuple(pair for pair in parts["settings"] if pair[0] not in told)
-        usual = TITLE if parts["test"] is None else TEST_TITLE
-        return cls(title=usual if title is None else title, **parts)
+        for name, pairs in (("used", used), ("how_to_use", how_to_use)):
+            parts[name] = tuple((str(first), str(second)) for first, second in pairs) or parts[name]
+        known = dict(parts["used"])  # settings that the caller has given are not shown twice
+        parts["settings"] = tuple(pair for pair in parts["settings"] if pair[0] not in known)
+        default = TITLE if parts["test"] is None else TEST_TITLE
+        return cls(title=default if title is None else title, **parts)
 
     @property
-    def scored(self) -> Verdict | Scores:
+    def scored(self) -> Scores:
         """The scores of the rows that the page is about."""
         return self.verdict if self.test is None else self.test
 
     @property
     def of_the_fit(self) -> Self:
-        """The facts with the metric of the fit: verdict, rivals, trace and weights are by that."""
+        """The facts with the metric of the fit, to which verdict, rules, trace and weights belong."""
         return self if self.fit_metric is None else replace(self, metric=self.fit_metric)
 
     @property
     def sample(self) -> str:
-        """What the rows are that the page is about: validation or test."""
+        """The kind of rows that the page is about: validation or test."""
         return "validation" if self.test is None else "test"
 
     def to_json(self) -> str:
         """Return the facts as JSON, with the number of the format."""
-        return json.dumps({"format": FORMAT, **plain(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -419,28 +407,23 @@ class Facts:
         Raises
         ------
         ArchiveError
-            Where the text is no such JSON, or of a format that this version does not read.
+            If the text is not such JSON, or has a format that this version does not read.
         """
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ArchiveError(f"this is no file of facts, or it was cut short: {error}") from error
+            raise ArchiveError(f"this is not a file of facts, or it is incomplete: {error}") from error
         found = values.pop("format", None) if isinstance(values, dict) else None
         if found != FORMAT:
             raise ArchiveError(
-                f"the facts have format {found!r}; this version of postshift reads format {FORMAT}: "
-                "render them with the version that wrote them"
+                f"the facts have format {found!r}, and this version of postshift reads format {FORMAT}: render them "
+                "with the version that wrote them"
             )
         try:
-            return built(cls, values)
+            return from_plain(cls, values)
         except CONTENT_ERRORS as error:
             raise ArchiveError(f"the facts were damaged or changed after they were written: {error}") from error
 
     def name(self, position: int | None) -> str:
-        """Return the name of a class; of None, that it is not known."""
+        """Return the name of a class, or "not known" for None."""
         return "not known" if position is None else self.classes[position]
-
-
-def _pairs(given: Iterable[tuple[str, str]]) -> Pairs:
-    """Return pairs of texts."""
-    return tuple((str(first), str(second)) for first, second in given)

@@ -1,27 +1,29 @@
-"""From a fitted estimator and rows, the validation rows of its fit or test rows, to facts."""
+"""Gather the facts: from a fitted estimator and rows, either the validation rows of its fit or test rows."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from postshift._validation import FloatArray, IntArray, check_eta, check_weights
-from postshift.core.rows import CONSTANT, unit_rows
+from postshift._validation import IntArray, check_eta, check_weights
+from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
+from postshift.estimators.dask_rows import in_memory
 from postshift.estimators.model import one_a_row, positions
-from postshift.estimators.shifter import PHI
+from postshift.estimators.shifts import effective_weights
 from postshift.exceptions import InputError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
-from postshift.metrics.catalogue import metric_about, metric_catalogue
+from postshift.metrics.catalogue import metric_catalogue
+from postshift.metrics.named import metric_about
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
-from postshift.report import counts
+from postshift.report import counts, page_rows
 from postshift.report.facts import (
     Condition,
     ConfusionChange,
@@ -29,36 +31,12 @@ from postshift.report.facts import (
     Look,
     Metric,
     Pairs,
-    Rival,
     Shares,
     Verdict,
     Weights,
 )
-from postshift.report.samples import are_of_the_fit, check_nothing_for_test_rows, check_rows
-from postshift.report.unseen import unseen_scores
 
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Rows:
-    """The rows: probabilities, labels as positions, weights, groups, example weights, bases in use by name."""
-
-    eta: FloatArray
-    codes: IntArray | None
-    weights: FloatArray | None
-    groups: Any
-    example_weights: FloatArray
-    bases: Mapping[str, tuple[FloatArray, list[str]]]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Labelled:
-    """What the page shows of labels before and after: those of ``numbers`` among the rows."""
-
-    before: IntArray
-    after: IntArray
-    numbers: IntArray
 
 
 def gathered(
@@ -77,70 +55,60 @@ def gathered(
 ) -> dict[str, Any]:
     """Return the fields of the facts, all but the title."""
     check_estimator(estimator)
-    rows = _rows(estimator, X, y=y, phi=phi, weights=weights, groups=groups)
-    told = metric_facts(estimator, metric_name, metric=metric, groups=rows.groups)
-    if are_of_the_fit(estimator, rows.eta, rows.codes):
-        check_nothing_for_test_rows(metric, metadata)
+    if y is None:
+        page_rows.check_number_of_rows(estimator, X)
+    table = table_of(estimator, X, phi)
+    codes = None if y is None else codes_of(estimator, y, n_rows=table.n_rows)
+    train = None if y_train is None else codes_of(estimator, y_train, name="y_train")
+    weights = check_weights(weights, n_rows=table.n_rows, name="sample_weight")
+    table = replace(table, labels=codes, weights=weights)
+    groups = None if groups is None else _checked_groups(groups, n_rows=table.n_rows)
+    about_metric = metric_facts(estimator, metric_name, metric=metric, groups=groups)
+    if page_rows.are_validation_rows(estimator, table):
+        page_rows.check_no_test_options(metric, metadata)
         held = estimator.held_out_
-        labelled = _Labelled(before=held.base_labels, after=held.labels, numbers=held.rows)
-        scores = None
+        numbers, before, after, test = held.rows, held.base_labels, held.labels, None
     else:
-        before, after = both_labels(estimator, X, phi)
-        labelled = _Labelled(before=before, after=after, numbers=np.arange(len(after)))
-        assert rows.codes is not None  # noqa: S101
-        scores = unseen_scores(
-            estimator.metric if metric is None else metric,
-            estimator,
-            pos_label=estimator.pos_label if metric is None else None,
-            eta=rows.eta,
-            codes=rows.codes,
-            weights=rows.weights,
-            groups=groups,
-            metadata=metadata,
-            labels=(before, after),
-        )
+        numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
+        test = page_rows.scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
+        before, after = labels
+    shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
-        **_of_rows(estimator, rows, labelled, y_train=y_train, eta_train=eta_train),
-        **_of_fit(estimator, told, n_test=None if scores is None else scores.n_rows),
-        "metric": told,
-        "test": scores,
+        **_labels_facts(shown, before, after, numbers=numbers, groups=groups),
+        "weights": weights_facts(estimator, table, phi),
+        "shares": _shares(table, before, after, weights=shown.weights, train=train, eta_train=eta_train),
+        "beliefs": () if codes is None else counts.beliefs(table.eta, codes, weights=weights),
+        **_fit_facts(estimator, about_metric, n_test=None if test is None else test.n_rows),
+        "metric": about_metric,
+        "test": test,
         "fit_metric": None if metric is None else metric_facts(estimator, None),
     }
 
 
-def _of_rows(estimator: Any, rows: _Rows, labelled: _Labelled, *, y_train: Any, eta_train: Any) -> dict[str, Any]:
-    """Return what is told of the rows that the page is about."""
-    some = rows.eta[labelled.numbers]
-    codes = None if rows.codes is None else rows.codes[labelled.numbers]
-    how: dict[str, Any] = {
-        "n_classes": len(estimator.classes_),
-        "weights": None if rows.weights is None else rows.weights[labelled.numbers],
-    }
+def _labels_facts(shown: Rows, before: IntArray, after: IntArray, *, numbers: IntArray, groups: Any) -> dict[str, Any]:
+    """Return the facts about the labels before and after."""
+    how: dict[str, Any] = {"n_classes": shown.n_classes, "weights": shown.weights}
     found: dict[str, Any] = {
         "confusion": None,
-        "changes": counts.changes(labelled.before, labelled.after, numbers=labelled.numbers, eta=some, codes=codes),
-        "weights": weights_facts(rows.example_weights, rows.eta, rows.bases, rows.weights),
-        "shares": _shares(estimator, rows, labelled, y_train=y_train, eta_train=eta_train),
-        "beliefs": () if rows.codes is None else counts.beliefs(rows.eta, rows.codes, weights=rows.weights),
-        "refitted": bool((np.argmax(some, axis=1) != labelled.before).any()),
+        "changes": counts.changes(before, after, numbers=numbers, eta=shown.eta, codes=shown.labels),
+        "refitted": bool((np.argmax(shown.eta, axis=1) != before).any()),
         "groups": (),
     }
-    if codes is not None:
-        cells = counts.cells(codes, labelled.before, labelled.after, **how)
-        found["confusion"] = ConfusionChange(cells=cells, weighted=rows.weights is not None)
-        if rows.groups is not None:
-            own = rows.groups[labelled.numbers]
-            found["groups"] = counts.group_facts(own, codes, labelled.before, labelled.after, **how)
+    if shown.labels is not None:
+        cells = counts.cells(shown.labels, before, after, **how)
+        found["confusion"] = ConfusionChange(cells=cells, weighted=shown.weights is not None)
+        if groups is not None:
+            found["groups"] = counts.group_facts(groups[numbers], shown.labels, before, after, **how)
     return found
 
 
-def _of_fit(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[str, Any]:
-    """Return what is told of the fit, whatever rows the page is about."""
+def _fit_facts(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[str, Any]:
+    """Return the facts about the fit, which are the same for every page."""
     diagnostics = estimator.diagnostics_
     return {
         "classes": class_names(estimator),
         "verdict": _verdict(estimator),
-        "rivals": tuple(Rival(name=e.name, score=e.score, weight=e.weight) for e in diagnostics.choice.entries),
+        "rules": tuple(diagnostics.choice.entries),
         "trace": looks(estimator),
         "conditioning": tuple(
             Condition(rule=each.rule, condition=_finite(each.condition), rank=each.rank)
@@ -157,14 +125,14 @@ def _of_fit(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[str, 
 
 
 def check_estimator(estimator: Any) -> None:
-    """Refuse what is no fitted estimator of ours."""
+    """Raise if this is not a fitted estimator of postshift."""
     if not isinstance(estimator, PostShifter | PostShiftClassifier):
         raise InputError(
             f"estimator must be a fitted PostShifter or PostShiftClassifier. Got {type(estimator).__name__} instead"
         )
     check_is_fitted(estimator, "rule_")
     if not hasattr(estimator, "held_out_"):
-        raise InputError("the estimator was fitted by an older version, which kept no held-out labels: fit it again")
+        raise InputError("the estimator was fitted by an older version that kept no held-out labels: fit it again")
 
 
 def class_names(estimator: Any) -> tuple[str, ...]:
@@ -173,7 +141,7 @@ def class_names(estimator: Any) -> tuple[str, ...]:
 
 
 def looks(estimator: Any) -> tuple[Look, ...]:
-    """Return the history."""
+    """Return the history of the fit."""
     return tuple(
         Look(
             rule=record.rule,
@@ -186,67 +154,55 @@ def looks(estimator: Any) -> tuple[Look, ...]:
     )
 
 
-def probabilities(estimator: Any, X: Any) -> FloatArray:
-    """Return the model's probabilities of rows."""
+def table_of(estimator: Any, X: Any, phi: Any = None) -> Rows:
+    """Return rows as the estimator's own methods read them."""
+    X = in_memory(X, name="X")
     if isinstance(estimator, PostShifter):
-        return check_eta(X, name="X")
-    return np.asarray(estimator.predict_proba(X))
+        return estimator._new_rows(X, in_memory(phi, name="phi"))  # noqa: SLF001
+    return estimator._new_rows(X)  # type: ignore[no-any-return]  # noqa: SLF001
 
 
-def weights_of_rows(estimator: Any, X: Any, phi: Any = None) -> FloatArray:
-    """Return the example weights of rows."""
-    if isinstance(estimator, PostShifter):
-        return np.asarray(estimator.example_weights(X, phi))
-    return np.asarray(estimator.example_weights(X))
+def codes_of(estimator: Any, y: Any, *, name: str = "y", n_rows: int | None = None) -> IntArray:
+    """Return labels as positions of classes; raise if there are not ``n_rows`` of them."""
+    codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name=name)
+    if n_rows is not None and len(codes) != n_rows:
+        raise ShapeError(f"{name} must have one label for each of the {n_rows} rows. Got {len(codes)} instead")
+    return codes
 
 
-def both_labels(estimator: Any, X: Any, phi: Any = None) -> tuple[IntArray, IntArray]:
-    """Return the labels of rows without and with the shift, as positions."""
-    before = np.argmax(probabilities(estimator, X), axis=1)
-    labels = estimator.predict(X, phi) if isinstance(estimator, PostShifter) else estimator.predict(X)
-    return before, positions(labels, np.asarray(estimator.classes_), name="the labels")
+def both_labels(estimator: Any, table: Rows) -> tuple[IntArray, IntArray]:
+    """Return the labels of rows before and after, as positions."""
+    return np.argmax(table.eta, axis=1), estimator.rule_.labels(table)
 
 
-def functions_of(estimator: Any, X: Any, phi: Any = None) -> dict[str, tuple[FloatArray, list[str]]]:
-    """Return the functions, with their names, of the bases that the rule reads, the constant one excepted."""
-    used = dict.fromkeys(rule.basis for rule in estimator.rule_.rules if rule.basis != CONSTANT)
-    found = {}
-    for name in used:
-        if isinstance(estimator, PostShifter):
-            given = phi[name] if isinstance(phi, Mapping) else phi
-            table = np.asarray(given, dtype=np.float64)
-            names = _column_names(given, name, table.shape[1])
-        else:
-            table = np.asarray(estimator.bases_[name].transform(X), dtype=np.float64)
-            names = [str(each) for each in estimator.bases_[name].get_feature_names_out()]
-        found[name] = unit_rows(table, name=name), names
-    return found
-
-
-def weights_facts(
-    example_weights: FloatArray,
-    eta: FloatArray,
-    bases: Mapping[str, tuple[FloatArray, list[str]]],
-    rows: FloatArray | None = None,
-) -> Weights:
-    """Return the weights per class, over all rows and in every basis function that has rows."""
+def weights_facts(estimator: Any, table: Rows, phi: Any = None) -> Weights:
+    """Return the weights per class, over all rows and under every basis function that has rows."""
+    example_weights = effective_weights(estimator.rule_, table)
     functions = []
-    for basis, (phi, names) in bases.items():
-        for column, name in zip(phi.T, names, strict=True):
-            held = column if rows is None else column * rows
+    for basis in dict.fromkeys(rule.basis for rule in estimator.rule_.rules if rule.basis != CONSTANT):
+        for column, name in zip(table.functions(basis).T, _function_names(estimator, basis, table, phi), strict=True):
+            held = column if table.weights is None else column * table.weights
             if held.sum() > 0:
-                by_class = counts.class_weights(example_weights, eta, held)
-                functions.append(
-                    FunctionWeights(
-                        basis=basis, name=name, n_rows=float(column.sum()), by_class=tuple(by_class.tolist())
-                    )
-                )
-    overall = counts.class_weights(example_weights, eta, rows)
+                by_class = counts.class_weights(example_weights, table.eta, held).tolist()
+                n_rows = float(column.sum())
+                functions.append(FunctionWeights(basis=basis, name=name, n_rows=n_rows, by_class=tuple(by_class)))
+    overall = counts.class_weights(example_weights, table.eta, table.weights)
     return Weights(by_class=tuple(overall.tolist()), functions=tuple(functions))
 
 
+def _function_names(estimator: Any, basis: str, table: Rows, phi: Any) -> list[str]:
+    """Return the names of the functions of a basis."""
+    if isinstance(estimator, PostShiftClassifier):
+        return [str(each) for each in estimator.bases_[basis].get_feature_names_out()]
+    given = phi[basis] if isinstance(phi, Mapping) else phi
+    if hasattr(given, "columns"):
+        return [str(each) for each in given.columns]
+    prefix = "" if basis == PHI else f"{basis} "
+    return [f"{prefix}function {k + 1}" for k in range(table.functions(basis).shape[1])]
+
+
 def metric_facts(estimator: Any, name: str | None, *, metric: Any = None, groups: Any = None) -> Metric:
-    """Return what the metric is, by default that of the fit; a cost is known by the sign that the library gave it."""
+    """Describe a metric, by default the metric of the fit; a cost is recognised by the sign of its scores."""
     given = estimator.metric if metric is None else metric
     known = estimator.groups_ if estimator.groups_ is not None or groups is None else np.unique(groups)
     goal = resolve_metric(
@@ -270,28 +226,12 @@ def metric_facts(estimator: Any, name: str | None, *, metric: Any = None, groups
     )
 
 
-def _rows(estimator: Any, X: Any, *, y: Any, phi: Any, weights: Any, groups: Any) -> _Rows:
-    """Check the rows and return what is needed of them."""
-    if y is None:
-        check_rows(estimator, X)
-    eta = probabilities(estimator, X)
-    codes = None
-    if y is not None:
-        codes = positions(column_or_1d(y), np.asarray(estimator.classes_), name="y")
-        if len(codes) != len(eta):
-            raise ShapeError(f"y must have one label for each of the {len(eta)} rows. Got {len(codes)} instead")
-    if groups is not None:
-        groups = one_a_row(groups, name="groups")
-        if len(groups) != len(eta):
-            raise ShapeError(f"groups must have one value for each of the {len(eta)} rows. Got {len(groups)} instead")
-    return _Rows(
-        eta=eta,
-        codes=codes,
-        weights=check_weights(weights, n_rows=len(eta), name="sample_weight"),
-        groups=groups,
-        example_weights=weights_of_rows(estimator, X, phi),
-        bases=functions_of(estimator, X, phi),
-    )
+def _checked_groups(groups: Any, *, n_rows: int) -> Any:
+    """Return the groups of rows as an array."""
+    found = one_a_row(groups, name="groups")
+    if len(found) != n_rows:
+        raise ShapeError(f"groups must have one value for each of the {n_rows} rows. Got {len(found)} instead")
+    return found
 
 
 def _verdict(estimator: Any) -> Verdict:
@@ -312,31 +252,26 @@ def _verdict(estimator: Any) -> Verdict:
     )
 
 
-def _shares(estimator: Any, rows: _Rows, labelled: _Labelled, *, y_train: Any, eta_train: Any) -> Shares:
-    """Return the class shares."""
-    classes = np.asarray(estimator.classes_)
-    weights = None if rows.weights is None else rows.weights[labelled.numbers]
-    how: dict[str, Any] = {"n_classes": len(classes)}
-    training = None
-    if y_train is not None:
-        training = counts.shares(positions(column_or_1d(y_train), classes, name="y_train"), **how)
+def _shares(table: Rows, before: IntArray, after: IntArray, *, weights: Any, train: Any, eta_train: Any) -> Shares:
+    """Return the class shares; ``weights`` are of the rows with labels before and after, ``train`` are labels."""
+    how: dict[str, Any] = {"n_classes": table.n_classes}
     return Shares(
-        before=counts.shares(labelled.before, weights=weights, **how),
-        after=counts.shares(labelled.after, weights=weights, **how),
-        by_model=counts.mean_eta(rows.eta, weights=rows.weights),
-        validation=None if rows.codes is None else counts.shares(rows.codes, weights=rows.weights, **how),
-        training=training,
+        before=counts.shares(before, weights=weights, **how),
+        after=counts.shares(after, weights=weights, **how),
+        by_model=counts.mean_eta(table.eta, weights=table.weights),
+        validation=None if table.labels is None else counts.shares(table.labels, weights=table.weights, **how),
+        training=None if train is None else counts.shares(train, **how),
         by_model_in_training=None if eta_train is None else counts.mean_eta(check_eta(eta_train, name="eta_train")),
     )
 
 
 def _used(estimator: Any, metric: Metric, *, n_test: int | None) -> Pairs:
-    """Say what the estimator itself tells of its data."""
+    """Return what the estimator knows about its data."""
     n_train, n_val = estimator.diagnostics_.n_train, estimator.diagnostics_.n_val
     pairs = [
         ("metric", f"{metric.name}: {metric.about}" if metric.about else metric.name),
         ("validation rows", f"{n_val:,}"),
-        ("training rows", f"{n_train:,}" if n_train else "none besides the validation rows"),
+        ("training rows", f"{n_train:,}" if n_train else "none other than the validation rows"),
         *([] if n_test is None else [("test rows", f"{n_test:,}")]),
         ("classes", f"{len(estimator.classes_):,}"),
     ]
@@ -346,7 +281,7 @@ def _used(estimator: Any, metric: Metric, *, n_test: int | None) -> Pairs:
 
 
 def _settings(estimator: Any, metric: Metric) -> Pairs:
-    """Return how the estimator was set."""
+    """Return the settings of the estimator."""
     pairs = [] if metric.positive is None else [("positive class", metric.positive)]
     pairs += [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
     if estimator.budget is not None:
@@ -364,8 +299,8 @@ def _how_to_use(estimator: Any) -> Pairs:
         rows = "eta: the model's probabilities" + (", phi: the basis functions" if reads_phi else "")
     return (
         ("Label new rows", f"# {rows}\nlabels = {call}"),
-        ("Keep the model", f'from postshift.persistence import dump\n\ndump({name}, "model.skops")'),
-        ("Load it again", f'from postshift.persistence import load\n\n{name} = load("model.skops")\nlabels = {call}'),
+        ("Save the model", f'from postshift.persistence import dump\n\ndump({name}, "model.skops")'),
+        ("Load the model", f'from postshift.persistence import load\n\n{name} = load("model.skops")\nlabels = {call}'),
     )
 
 
@@ -378,13 +313,6 @@ def _versions() -> Pairs:
         except PackageNotFoundError:  # a source tree that was never installed
             found.append((name, "not known"))
     return tuple(found)
-
-
-def _column_names(given: Any, basis: str, n_columns: int) -> list[str]:
-    """Return the names of the columns of a frame, or numbers."""
-    if hasattr(given, "columns"):
-        return [str(each) for each in given.columns]
-    return [f"{'' if basis == PHI else basis + ' '}function {k + 1}" for k in range(n_columns)]
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Heat maps: the confusion matrices before and after and their difference, and labels exchanged."""
+"""Heat maps: the confusion matrices before and after, their difference, and the changes of labels."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 from postshift.report.counts import matrices
 from postshift.report.facts import Facts
-from postshift.report.svg import WIDTH, Chart, Table, drawing, fitting, room, tag, to_csv, words
-from postshift.report.text import amount, percent
+from postshift.report.formats import amount, percent
+from postshift.report.svg import WIDTH, Chart, fitting, make_chart, room, tag, text_at
 
-SHOWN_CLASSES = 12  # of more, those that changed most
-_DIGIT = 6.8  # width of one, in a cell
-_AXIS, _GAP = 14.0, 6.0  # of the word beside the names, and between names and cells
-_CELL, _LARGEST_CELL = 34.0, 76.0  # what a cell keeps beside long names, and the most that it has
-_LEAST_NAME, _UPRIGHT_NAME = 80.0, 220.0  # width that names have in any case, and height of those that stand upright
-
-_COLOURS = "Blue cells are hits, orange ones errors."
+SHOWN_CLASSES = 12  # if there are more, those that change most
+_DIGIT = 6.8  # width of a digit in a cell
+_AXIS, _GAP = 14.0, 6.0  # width of the word beside the names, and of the gap between names and cells
+_CELL, _LARGEST_CELL = 34.0, 76.0  # side of a cell beside long names, and the largest side
+_LEAST_NAME, _UPRIGHT_NAME = 80.0, 220.0  # smallest width of names, and largest height of upright names
+_COLOURS = "Hits are blue, errors are orange."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """A square heat map: numbers, how strong their colours are (in [-1, 1]), and what is said of each cell.
-
-    Colours above 0 are blue, below 0 orange.
-    """
+    """A square heat map: numbers, shades in [-1, 1] (above 0 blue, below 0 orange), and the tip of each cell."""
 
     names: list[str]
     values: FloatArray
@@ -39,13 +35,13 @@ class Grid:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The names of the rows, cut to what the cells leave."""
+        """The names of the rows, cut to the width beside the cells."""
         free = WIDTH - _AXIS - _GAP - _CELL * len(self.names)
         return [fitting(name, max(_LEAST_NAME, free)) for name in self.names]
 
     @cached_property
     def left(self) -> float:
-        """Where the cells begin."""
+        """The left side of the cells."""
         return _AXIS + room(self.labels) + _GAP
 
     @cached_property
@@ -55,22 +51,22 @@ class Grid:
 
     @cached_property
     def are_turned(self) -> bool:
-        """Whether the names of the columns stand upright."""
+        """Whether the names of the columns are upright."""
         return room(self.names) > self.side - 4
 
     @cached_property
     def heads(self) -> list[str]:
-        """The names of the columns; upright ones have more room."""
+        """The names of the columns, cut to their space."""
         return [fitting(name, _UPRIGHT_NAME if self.are_turned else self.side) for name in self.names]
 
     @cached_property
     def top(self) -> float:
-        """Where the cells begin."""
+        """The upper side of the cells."""
         return _AXIS + (room(self.heads) + _GAP if self.are_turned else 16)
 
 
 def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
-    """Return the matrices before and after and their difference; none where the true labels are not known."""
+    """Return the matrices before and after and their difference; none if the true labels are not known."""
     if facts.confusion is None:
         return ()
     before, after = matrices(facts.confusion.cells, n_classes=len(facts.classes))
@@ -88,13 +84,13 @@ def confusion_charts(facts: Facts) -> tuple[Chart, ...]:
             for j, b in enumerate(names)
         ]
         grid = Grid(names=names, values=matrix[cut], shades=_hits_less_errors(shares), tips=tips)
-        about = f"Confusion matrix {key} the shift: rows are true classes, columns predicted ones. {_COLOURS}"
+        about = f"Confusion matrix {key}: rows are true classes, columns are predicted classes. {_COLOURS}"
         found.append(_drawn(f"confusion-{key}", title, about, grid, note=note))
     return (*found, _difference(names, (after - before)[cut], unit=unit, note=note))
 
 
 def _difference(names: list[str], change: FloatArray, *, unit: str, note: str) -> Chart:
-    """Return what became of the confusion matrix."""
+    """Return the difference of the confusion matrices."""
     tips = [
         f"true {a}, predicted {b}: {amount(change[i, j], signed=True)} {unit}{_outcome(change[i, j], hit=i == j)}"
         for i, a in enumerate(names)
@@ -102,22 +98,22 @@ def _difference(names: list[str], change: FloatArray, *, unit: str, note: str) -
     ]
     shades = _hits_less_errors(change / (np.abs(change).max() or 1.0))
     grid = Grid(names=names, values=change, shades=shades, tips=tips, signed=True)
-    about = "After less before. Blue is better: more hits or fewer errors. Orange is worse: fewer hits or more errors."
+    about = "After minus before. Blue is better: more hits or fewer errors. Orange is worse: fewer hits or more errors."
     return _drawn("confusion-change", "Difference", about, grid, note=note)
 
 
 def _outcome(change: float, *, hit: bool) -> str:
-    """Say whether a change of hits or of errors is for the better."""
+    """Say whether a change of hits or of errors is better or worse."""
     return "" if change == 0 else ", better" if (change > 0) == hit else ", worse"
 
 
 def _hits_less_errors(shares: FloatArray) -> FloatArray:
-    """Return the numbers with a minus where they are of errors, which is everywhere but on the diagonal."""
+    """Return the numbers of errors, which are off the diagonal, with a minus."""
     return np.where(np.eye(len(shares), dtype=bool), shares, -shares)
 
 
-def exchange_chart(facts: Facts) -> Chart | None:
-    """Return how many rows went from which label to which; None where no row did."""
+def label_changes_chart(facts: Facts) -> Chart | None:
+    """Return how many labels change from each class to each other; None if none does."""
     if not facts.changes.pairs:
         return None
     n_classes = len(facts.classes)
@@ -129,19 +125,12 @@ def exchange_chart(facts: Facts) -> Chart | None:
     tips = [f"{a} to {b}: {amount(values[i, j])} rows" for i, a in enumerate(names) for j, b in enumerate(names)]
     shades = values / (values.max() or 1.0)
     grid = Grid(names=names, values=values, shades=shades, tips=tips, rows="before", columns="after")
-    about = "Rows that change their label: each row of the chart is a label before, each column one after."
-    return _drawn("exchange", "Labels exchanged", about, grid, note=_left_out(len(shown), n_classes))
-
-
-def confusion_csv(facts: Facts) -> str:
-    """Return the address of all cells, as a CSV file."""
-    cells = () if facts.confusion is None else facts.confusion.cells
-    lines = [(facts.name(c.true), facts.name(c.predicted), c.before, c.after, c.change) for c in cells]
-    return to_csv(("true", "predicted", "before", "after", "change"), lines)
+    about = "Numbers of rows whose label changes: rows are labels before, columns are labels after."
+    return _drawn("label-changes", "Labels that change", about, grid, note=_left_out(len(shown), n_classes))
 
 
 def most_changed(before: FloatArray, after: FloatArray, *, limit: int = SHOWN_CLASSES) -> IntArray:
-    """Return the classes whose rows and columns changed most, then the largest, in their order; all where few."""
+    """Return the classes whose rows and columns change most, then the largest, in their order; all if they are few."""
     apart = np.abs(after - before)
     moved = apart.sum(axis=0) + apart.sum(axis=1)
     size = before.sum(axis=1) + after.sum(axis=1)
@@ -149,22 +138,28 @@ def most_changed(before: FloatArray, after: FloatArray, *, limit: int = SHOWN_CL
 
 
 def _left_out(shown: int, n_classes: int) -> str:
-    """Say that not all classes are shown, if they are not."""
-    return "" if shown == n_classes else f"The {shown} classes of {n_classes:,} that changed most."
+    """Say which classes are shown if not all are."""
+    return "" if shown == n_classes else f"The {shown} classes of {n_classes:,} that change most."
 
 
 def _drawn(key: str, title: str, about: str, grid: Grid, *, note: str) -> Chart:
     """Return the chart of a grid."""
     n = len(grid.names)
-    height = grid.top + grid.side * n + 2
-    cells = [_cell(grid, i, j) for i in range(n) for j in range(n)]
-    svg = drawing(key, title=title, about=about, height=height, back=_frame(grid), marks=cells, columns=n)
-    rows = tuple(
-        (name, *(amount(value, signed=grid.signed) for value in line.tolist()))
-        for name, line in zip(grid.names, grid.values, strict=True)
+    return make_chart(
+        key,
+        title=title,
+        about=about,
+        height=grid.top + grid.side * n + 2,
+        back=_frame(grid),
+        marks=[_cell(grid, i, j) for i in range(n) for j in range(n)],
+        header=(f"{grid.rows} \\ {grid.columns}", *grid.names),
+        rows=(
+            (name, *(amount(value, signed=grid.signed) for value in line.tolist()))
+            for name, line in zip(grid.names, grid.values, strict=True)
+        ),
+        note=note,
+        columns=n,
     )
-    table = Table(caption=about, header=(f"{grid.rows} \\ {grid.columns}", *grid.names), rows=rows)
-    return Chart(key=key, title=title, svg=svg, table=table, note=note)
 
 
 def _frame(grid: Grid) -> list[str]:
@@ -172,22 +167,22 @@ def _frame(grid: Grid) -> list[str]:
     half = grid.side * len(grid.names) / 2
     x, y = grid.left + half, grid.top + half
     found = [
-        words(grid.columns, x, 10, _class="axis", text_anchor="middle"),
-        words(grid.rows, 10, y, _class="axis", text_anchor="middle", transform=f"rotate(-90 10 {y:.1f})"),
+        text_at(x, 10, grid.columns, _class="axis", text_anchor="middle"),
+        text_at(10, y, grid.rows, _class="axis", text_anchor="middle", transform=f"rotate(-90 10 {y:.1f})"),
     ]
     for k, (label, head) in enumerate(zip(grid.labels, grid.heads, strict=True)):
         middle = (k + 0.5) * grid.side
-        found.append(words(label, grid.left - 5, grid.top + middle + 4, _class="label", text_anchor="end"))
+        found.append(text_at(grid.left - 5, grid.top + middle + 4, label, _class="label", text_anchor="end"))
         x, y = grid.left + middle, grid.top - 5
         if grid.are_turned:
-            found.append(words(head, x + 4, y, _class="label", transform=f"rotate(-90 {x + 4:.1f} {y:.1f})"))
+            found.append(text_at(x + 4, y, head, _class="label", transform=f"rotate(-90 {x + 4:.1f} {y:.1f})"))
         else:
-            found.append(words(head, x, y, _class="label", text_anchor="middle"))
+            found.append(text_at(x, y, head, _class="label", text_anchor="middle"))
     return found
 
 
 def _cell(grid: Grid, i: int, j: int) -> str:
-    """Return one cell, with its number where there is room for it."""
+    """Return one cell, with its number if there is space for it."""
     x, y, side = grid.left + j * grid.side, grid.top + i * grid.side, grid.side
     value, shade = float(grid.values[i, j]), float(grid.shades[i, j])
     box = {"x": x + 0.5, "y": y + 0.5, "width": side - 1, "height": side - 1, "rx": 2}
@@ -196,7 +191,7 @@ def _cell(grid: Grid, i: int, j: int) -> str:
         parts.append(tag("rect", **box, _class="more" if shade > 0 else "fewer", fill_opacity=abs(shade)))
     text = _fitting(value, side, signed=grid.signed) if value else ""
     if text:
-        parts.append(words(text, x + side / 2, y + side / 2 + 4, _class="count", text_anchor="middle"))
+        parts.append(text_at(x + side / 2, y + side / 2 + 4, text, _class="count", text_anchor="middle"))
     return tag("g", *parts, data_tip=grid.tips[i * len(grid.names) + j], _class="mark")
 
 

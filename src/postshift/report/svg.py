@@ -1,13 +1,11 @@
-"""Inline SVG without a library: elements, charts with their tables, and scales.
+"""Inline SVG without a library: elements, charts with their tables, scales and lines of text.
 
-Lengths are in units of which a chart is 340 wide, about a pixel each on a phone. Colours are CSS classes, so that
-light, dark and print can differ.
+A chart is 340 units wide; on a phone a unit is about a pixel. Colours are CSS classes, so that light, dark and print
+can differ.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,23 +13,23 @@ from functools import cached_property
 from html import escape
 from itertools import pairwise
 from unicodedata import category, east_asian_width
-from urllib.parse import quote
+
+from postshift.report.formats import MINUS
 
 WIDTH = 340
-LINE = 22.0  # height of a line of a chart with one line for each thing
+LINE = 22.0  # height of a line of marks
 TOP = 8.0
-ABOVE = 16.0  # height of a name that stands above its line
+ABOVE = 16.0  # height of a name above its line
 _SLIM, _NARROW, _LOWER, _UPPER, _WIDE = 4.0, 5.0, 7.5, 8.8, 12.0  # widths of letters, in a wide font
 _SLIM_LETTERS, _NARROW_LETTERS = frozenset("ijlIJ'|.,:; "), frozenset("frt!()[]{}/\\-")
 _WIDE_LETTERS = frozenset("mwMW@%&…")
 
 Scale = Callable[[float], float]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these, spreadsheets begin a formula
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table: its caption, the heads of its columns, and rows whose first cell is their head."""
+class TextTable:
+    """A table of the page: its caption, the headers of its columns, and rows that begin with their header."""
 
     caption: str
     header: tuple[str, ...]
@@ -40,35 +38,45 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart with its table; ``note`` says what is left out or how to read it."""
+    """A chart with its table; ``note`` says what is left out."""
 
     key: str
     title: str
     svg: str
-    table: Table
+    table: TextTable
     note: str = ""
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an element; ``_`` in names of attributes is ``-``, a leading one is dropped, None leaves one out."""
-    given = {key.removeprefix("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    """Return an element; ``_`` in names of attributes becomes ``-``, a leading one is dropped."""
+    given = {key.removeprefix("_").replace("_", "-"): value for key, value in attributes.items()}
     text = "".join(f' {key}="{escape(_plain(value), quote=True)}"' for key, value in given.items())
     return f"<{name}{text}>{''.join(children)}</{name}>"
 
 
-def words(text: str, x: float, y: float, **attributes: object) -> str:
+def text_at(x: float, y: float, text: str, **attributes: object) -> str:
     """Return a text at a place."""
     return tag("text", escape(text), x=x, y=y, **attributes)
 
 
-def drawing(
-    key: str, *, title: str, about: str, height: float, back: Iterable[str], marks: Iterable[str], columns: int = 1
-) -> str:
-    """Return a chart: ``back`` is behind the marks, ``columns`` is how many of them stand in a row.
+def make_chart(
+    key: str,
+    *,
+    title: str,
+    about: str,
+    height: float,
+    back: Iterable[str],
+    marks: Iterable[str],
+    header: tuple[str, ...],
+    rows: Iterable[tuple[str, ...]],
+    note: str = "",
+    columns: int = 1,
+) -> Chart:
+    """Return a chart and its table: ``back`` is drawn behind the marks, which form rows of ``columns`` marks each.
 
-    The group of the marks has an empty title, so that browsers do not show the chart's over every mark.
+    The group of the marks has an empty title, so that browsers do not show the chart's title over every mark.
     """
-    return tag(
+    svg = tag(
         "svg",
         tag("title", escape(title), id=f"{key}-title"),
         tag("desc", escape(about), id=f"{key}-desc"),
@@ -81,15 +89,8 @@ def drawing(
         aria_labelledby=f"{key}-title {key}-desc",
         data_columns=columns,
     )
-
-
-def to_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an address of the data themselves, as a CSV file; texts that spreadsheets would run are quoted."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(each) for each in row] for row in rows)
-    return "data:text/csv;charset=utf-8," + quote(stream.getvalue(), safe="", errors="replace")
+    table = TextTable(caption=about, header=header, rows=tuple(rows))
+    return Chart(key=key, title=title, svg=svg, table=table, note=note)
 
 
 def linear(low: float, high: float, *, start: float, stop: float) -> Scale:
@@ -99,17 +100,17 @@ def linear(low: float, high: float, *, start: float, stop: float) -> Scale:
 
 
 def width_of(text: str) -> float:
-    """Return the width of a text, about."""
+    """Return the approximate width of a text."""
     return sum(map(_width_of_letter, text))
 
 
 def room(texts: Iterable[str]) -> float:
-    """Return the width of the widest text, about."""
+    """Return the approximate width of the widest text."""
     return max(map(width_of, texts))
 
 
 def fitting(text: str, width: float) -> str:
-    """Return a text that is cut in its middle to a width: names that differ at their ends stay different."""
+    """Return a text cut in the middle to a width, so that names that differ at their ends stay different."""
     flat = " ".join(text.split())
     if width_of(flat) <= width:
         return flat
@@ -120,7 +121,7 @@ def fitting(text: str, width: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """The lines of a chart, each with a name: beside its marks or, where a name is wider than that, above them."""
+    """The lines of a chart, each with a name: beside its marks, or above them if a name is wider than ``beside``."""
 
     names: tuple[str, ...]
     beside: float
@@ -128,17 +129,17 @@ class Lines:
 
     @cached_property
     def are_above(self) -> bool:
-        """Whether the names stand above the marks."""
+        """Whether the names are above the marks."""
         return room(self.names) > self.beside
 
     @cached_property
     def labels(self) -> list[str]:
-        """The names, cut where they are wider than the chart."""
+        """The names, cut to the width of the chart."""
         return [fitting(name, WIDTH - 4) for name in self.names]
 
     @cached_property
     def left(self) -> float:
-        """Where the marks may begin."""
+        """Where the marks begin."""
         return 10.0 if self.are_above else room(self.labels) + 10
 
     @cached_property
@@ -161,19 +162,19 @@ class Lines:
         for line, label in enumerate(self.labels):
             y = self.middle(line)
             how = {"x": 2, "y": y - 10} if self.are_above else {"x": self.left - 8, "y": y + 4, "text_anchor": "end"}
-            found.append(words(label, **how, _class="label"))
+            found.append(text_at(text=label, **how, _class="label"))
         return found
 
     def grid(self, x: float, label: str, *, look: str = "grid") -> list[str]:
-        """Return a vertical line with its number below; it leaves out the names that stand above the marks."""
+        """Return a vertical line with its number below; it is interrupted by names above the marks."""
         bands = [(self.top, self.bottom)]
         if self.are_above:
             bands = [(self.middle(line) - 6, self.middle(line) + LINE / 2) for line in range(len(self.names))]
         lines = [tag("line", x1=x, x2=x, y1=high, y2=low, _class=look) for high, low in bands]
-        return [*lines, words(label, x, self.bottom + 14, _class="tick", text_anchor="middle")]
+        return [*lines, text_at(x, self.bottom + 14, label, _class="tick", text_anchor="middle")]
 
     def hit(self, line: int) -> str:
-        """Return what answers the pointer in a line."""
+        """Return the area of a line that reacts to the pointer."""
         y = self.middle(line) + LINE / 2 - self.height
         return tag("rect", x=0, y=y, width=WIDTH, height=self.height, _class="hit")
 
@@ -181,7 +182,7 @@ class Lines:
 def vertical_grid(
     lines: Lines, place: Scale, limits: tuple[float, float], *, wanted: int, factor: float = 1.0, unit: str = ""
 ) -> list[str]:
-    """Return vertical lines at round numbers, with the numbers, times a factor, below."""
+    """Return vertical lines at round numbers, with the numbers times a factor below."""
     values = ticks(*limits, wanted=wanted)
     found = []
     for value in values:
@@ -190,7 +191,7 @@ def vertical_grid(
 
 
 def ticks(low: float, high: float, *, wanted: int = 4) -> list[float]:
-    """Return round numbers within [low, high], about so many; two at least, unless the limits are one number."""
+    """Return about ``wanted`` round numbers within [low, high]; at least two, unless the limits are equal."""
     width = high - low
     if width <= 0:
         return [low]
@@ -211,15 +212,15 @@ def _steps(wanted: float) -> list[float]:
 
 
 def tick_label(value: float, values: Sequence[float]) -> str:
-    """Return the text of a tick, with the decimals that the ticks need."""
+    """Return the text of a tick, with as many decimals as the ticks need."""
     step = min((abs(b - a) for a, b in pairwise(values)), default=abs(value) or 1.0)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
     text = f"{value:,.{decimals}f}"
-    return (text.replace("-", "") if float(text.replace(",", "")) == 0 else text).replace("-", "−")
+    return (text.replace("-", "") if float(text.replace(",", "")) == 0 else text).replace("-", MINUS)
 
 
 def _width_of_letter(letter: str) -> float:
-    """Return the width of a letter, about; marks that stand on another one have none."""
+    """Return the approximate width of a letter; combining marks have none."""
     if letter in _SLIM_LETTERS:
         return _SLIM
     if letter in _NARROW_LETTERS:
@@ -232,19 +233,5 @@ def _width_of_letter(letter: str) -> float:
 
 
 def _plain(value: object) -> str:
-    """Return the text of an attribute; numbers with two decimals at the most."""
+    """Return the text of an attribute; numbers have two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def _cell(value: object) -> object:
-    """Return a cell of a CSV file that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) and not _is_number(value) else value
-
-
-def _is_number(text: str) -> bool:
-    """Return whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from postshift._validation import unknown
+from postshift.core.rows import CONSTANT
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
 from postshift.rules.influence import Influence
@@ -15,6 +17,7 @@ from postshift.rules.simple import Base, InversePrior
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
 
+AUTOMATIC = {"auto": "average", "best": "best"}  # methods that stand for the menu, and how it is used
 QUERY_ITERATIONS = 10
 QUERY_PROBES = 500  # more probes an iteration than this are too dear where each is a query
 
@@ -49,19 +52,24 @@ def rule_named(name: str, problem: Problem) -> Rule:
     """
     known = _named(list(problem.val.bases))
     if name not in known:
-        raise SettingError(unknown(name, known, what="rule"))
+        raise SettingError(unknown(name, [*AUTOMATIC, *known], what="method"))
     if not known[name].usable(problem):
         raise SettingError(
-            f"rule {name!r} needs more than there is here ({_offered(problem)}): give validation labels, and a metric "
+            f"rule {name!r} cannot be used here (available: {_offered(problem)}): give validation labels, and a metric "
             "of the confusion matrix (a name, from_confusion, or a function that takes sample_weight); or choose "
-            "another rule, or all that can be had ('auto')"
+            "another rule, or all that can be used ('auto')"
         )
     return known[name]
 
 
-def rule_names(bases: Sequence[str]) -> list[str]:
-    """Return the names that :func:`rule_named` knows where the bases are called so."""
-    return sorted(_named(bases))
+def check_method(method: Any) -> None:
+    """Raise if ``method`` is unknown whatever the bases are called."""
+    if not isinstance(method, str):
+        raise SettingError(f"method must be a name. Got {method!r} instead")
+    basis = method.partition(" [")[2].removesuffix("]") or CONSTANT
+    known = [*AUTOMATIC, *_named([basis])]
+    if method not in known:
+        raise SettingError(unknown(method, [*AUTOMATIC, *_named([CONSTANT])], what="method"))
 
 
 def _named(bases: Sequence[str]) -> dict[str, Rule]:

@@ -247,7 +247,9 @@ class Problem:
         return query if self.rows is None else query.restricted(self.rows, n_rows=self.n_total or len(self.rows))
 
     def asking(self, fit: Fit[Any], *, as_rule: Callable[[Any], Any]) -> Fit[Any]:
-        """Pass on the queries of a fit to these rows; its candidates count where it is fitted to all rows."""
+        """Pass on the queries of a fit to these rows; the rules it scores count where it is fitted to all rows."""
+        if self.is_labelled:
+            return fit
         return asking(fit, about=self.about, as_rule=as_rule if self.rows is None else None)
 
     def held(self, basis: str) -> MemoryEngine | None:

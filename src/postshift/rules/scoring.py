@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray, check_count
 from postshift.core.plugin import onehot
 from postshift.core.queries import without_queries
-from postshift.core.rows import Rows
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
 from postshift.rules.problem import Problem
@@ -122,19 +122,47 @@ def out_of_fold(
     """Refit every entry in every fold, on several processes if asked for; ``progress`` is called before every fit."""
     held = np.concatenate([left for _, left in folds])
     parts = np.concatenate([np.full(len(left), place) for place, (_, left) in enumerate(folds)])
-    order = np.argsort(held)
     labels = np.empty((len(entries), len(held)), dtype=np.intp)
     scores = np.empty((len(entries), len(held), problem.n_classes))
-    first = 0
-    for fold in _fitted_folds(problem, entries, folds, progress=progress, n_jobs=n_jobs):
-        rows = slice(first, first + fold[0][0].size)
-        for place, (found, raised) in enumerate(fold):
-            labels[place, rows], scores[place, rows] = found, raised
-        first = rows.stop
+    if n_jobs in (None, 1):
+        found = map(partial(_on_fold, problem, entries, progress), folds)
+    else:
+        from sklearn.utils.parallel import Parallel, delayed
+
+        run = Parallel(n_jobs=n_jobs, return_as="generator")
+        found = run(delayed(_on_fold)(problem, entries, None, fold) for fold in folds)
+    for place, (fold_labels, fold_scores) in enumerate(found):
+        if n_jobs not in (None, 1):
+            for rule in entries:
+                progress(rule.name)
+        labels[:, parts == place], scores[:, parts == place] = fold_labels, fold_scores
+    order = np.argsort(held)
     left = held[order]
     return OutOfFold(
         problem=problem.take(left), rows=left, parts=parts[order], labels=labels[:, order], scores=scores[:, order]
     )
+
+
+def _on_fold(
+    problem: Problem,
+    entries: tuple[Rule, ...],
+    progress: Callable[[str], None] | None,
+    fold: tuple[IntArray, IntArray],
+) -> tuple[IntArray, FloatArray]:
+    """Fit every entry to one part, and return labels (K, n) and scores (K, n, m) of the rows left out.
+
+    What the entries share (a stack, sorted rows) is made once.
+    """
+    kept, left = fold
+    part, rows = problem.take(kept), problem.val.take(left)
+    labels, scores = [], []
+    for rule in entries:
+        if progress is not None:
+            progress(rule.name)
+        found = without_queries(rule.fit(part))
+        labels.append(found.labels(rows))
+        scores.append(found.scores(rows))
+    return np.array(labels), np.array(scores)
 
 
 def in_parts(scored: OutOfFold, groups: Any, *, n_parts: int, seed: int) -> OutOfFold:
@@ -146,41 +174,6 @@ def in_parts(scored: OutOfFold, groups: Any, *, n_parts: int, seed: int) -> OutO
     for place, (_, left) in enumerate(all_folds(scored.problem, held, n_folds=n_parts, seed=seed)):
         parts[left] = place
     return replace(scored, parts=parts)
-
-
-def _fitted_folds(
-    problem: Problem,
-    entries: tuple[Rule, ...],
-    folds: list[tuple[IntArray, IntArray]],
-    *,
-    progress: Callable[[str], None],
-    n_jobs: int | None,
-) -> Iterator[list[tuple[IntArray, FloatArray]]]:
-    """Yield, fold by fold, every entry's labels and scores of the rows held out."""
-    parts = ((problem.take(kept), problem.val.take(left)) for kept, left in folds)
-    if n_jobs in (None, 1):
-        for part, rows in parts:
-            yield [_on_rows(rule, part, rows, progress) for rule in entries]
-        return
-    from sklearn.utils.parallel import Parallel, delayed
-
-    done = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_on_fold)(entries, *part) for part in parts)
-    for fold in done:
-        for rule in entries:
-            progress(rule.name)
-        yield fold
-
-
-def _on_fold(entries: tuple[Rule, ...], part: Problem, rows: Rows) -> list[tuple[IntArray, FloatArray]]:
-    """Fit every entry to one part; what they share (a stack, sorted rows) is made once."""
-    return [_on_rows(rule, part, rows, lambda _: None) for rule in entries]
-
-
-def _on_rows(rule: Rule, part: Problem, rows: Rows, progress: Callable[[str], None]) -> tuple[IntArray, FloatArray]:
-    """Fit one entry, and return its labels and scores of other rows."""
-    progress(rule.name)
-    found = without_queries(rule.fit(part))
-    return found.labels(rows), found.scores(rows)
 
 
 def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:

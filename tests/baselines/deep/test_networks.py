@@ -94,7 +94,7 @@ def test_a_function_builds_a_network_of_ones_own():
     ("network", "error", "message"),
     [
         ("resnet41", SettingError, "there is no network 'resnet41'; did you mean 'resnet14'"),
-        ("transformer", SettingError, "there are 'resnet14', 'small', or give a function that builds one"),
+        ("transformer", SettingError, "choose from 'resnet14', 'small', or give a function that builds one"),
         ("resnet14", ShapeError, r"takes images \(n, channels, height, width\). Got rows of shape \(64,\) instead"),
         (lambda *_: 3, SettingError, "network must return a torch.nn.Module. Got 3 instead"),
     ],

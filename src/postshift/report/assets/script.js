@@ -47,11 +47,11 @@
     if (mark) show(mark, false);
     else hide();
   });
-  // What the keyboard has reached stays; what the pointer has left behind goes.
+  // A tip shown by the keyboard stays; a tip shown by the pointer is hidden.
   const follow = () => {
     if (!current) return;
     const at = current.getBoundingClientRect();
-    if (at.left === seen.left && at.top === seen.top) return; // news of a scroll that was before
+    if (at.left === seen.left && at.top === seen.top) return; // a late event of an earlier scroll
     if (current.closest("svg.chart") === document.activeElement) place(current);
     else hide();
   };

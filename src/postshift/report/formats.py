@@ -1,4 +1,4 @@
-"""How numbers are written: scores, shares, counts and factors."""
+"""How numbers are written: scores, shares, counts and weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ NO_BREAK = "\u00a0"
 
 
 def number(value: float, *, signed: bool = False) -> str:
-    """Return a score: three decimals, fewer where it is large."""
+    """Return a score: three decimals, one if it is large."""
     decimals = 3 if abs(value) < 100 else 1
     text = f"{value:+,.{decimals}f}" if signed else f"{value:,.{decimals}f}"
     if float(text.replace(",", "")) == 0:
@@ -22,12 +22,12 @@ def interval(limits: tuple[float, float], *, signed: bool = False) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, with a decimal where it is small."""
+    """Return a share in per cent, with one decimal if it is small."""
     return f"{100 * share:.{0 if share >= 0.1 or share == 0 else 1}f}{NO_BREAK}%"
 
 
 def amount(value: float, *, signed: bool = False) -> str:
-    """Return a count, or a sum of weights with as many digits as it takes."""
+    """Return a count, or a sum of weights with up to two decimals."""
     whole = float(value).is_integer()
     text = f"{value:+,.0f}" if whole else f"{value:+,.1f}" if abs(value) >= 10 else f"{value:+,.2f}"
     if value == 0 or not signed:
@@ -44,9 +44,3 @@ def factor(weight: float) -> str:
 def rows(n_rows: int) -> str:
     """Return a number of rows."""
     return f"{n_rows:,} row{'' if n_rows == 1 else 's'}"
-
-
-def short(text: str, length: int) -> str:
-    """Return a text that is cut to a length; line breaks become blanks."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"

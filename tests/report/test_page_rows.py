@@ -1,4 +1,4 @@
-"""Test rows: a page about rows that were not used for the fit, and how they are told from rows that were."""
+"""Pages about test rows, and how test rows are distinguished from the rows of the fit."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_the_interval_of_the_gain_decides(limits, kind):
     assert f'class="card {kind.replace(" ", "-")}"' in page
 
 
-def test_a_model_that_is_left_as_it_is():
+def test_the_base_is_kept():
     rows = cases.random_rows(3, seed=2)
     shifter = cases.fitted(rows, "accuracy", method="best", with_train=False)
     other = cases.random_rows(3, seed=9)
     facts = Facts.of(shifter, other.eta_val, other.y_val)
     assert facts.test.gain == 0
-    assert "the model is left as it is, and no label changes" in render(facts)
+    assert "the model is kept as it is, and no label changes" in render(facts)
 
 
-def test_rows_are_known_by_their_content_not_by_their_number():
+def test_rows_are_recognised_by_their_content_not_by_their_number():
     rows, other = cases.random_rows(3), cases.random_rows(3, seed=7)
     shifter = cases.fitted(rows, method="smoothed plug-in")
     assert Facts.of(shifter, rows.eta_val, rows.y_val).test is None
@@ -104,7 +104,7 @@ def test_rows_of_a_classifier(cv):
         Facts.of(model, data.X, data.y)
 
 
-def test_the_rows_are_known_after_a_file(tmp_path):
+def test_the_rows_are_recognised_by_a_loaded_estimator(tmp_path):
     from postshift.persistence import dump, load
 
     made = cases.on_test_rows()
@@ -147,7 +147,7 @@ def test_a_metric_that_reads_a_column():
 
 def test_a_metric_that_knows_the_validation_rows_only():
     made, other = cases.queried(), cases.random_rows(3, seed=7)
-    with pytest.raises(MetricError, match=r"knows the labels of the validation rows only.*metric=NAME"):
+    with pytest.raises(MetricError, match=r"only knows the labels of the validation rows.*metric=NAME"):
         Facts.of(made.shifter, other.eta_val, other.y_val)
     facts = Facts.of(made.shifter, other.eta_val, other.y_val, metric="balanced_accuracy")
     assert facts.metric.name == "balanced_accuracy"
@@ -155,7 +155,7 @@ def test_a_metric_that_knows_the_validation_rows_only():
     page = render(facts)
     assert "balanced_accuracy before and after" in page
     assert "their metric of the result and of every rule of the menu" in page
-    assert "samples-table" not in page  # scores by two metrics do not stand side by side
+    assert "samples-table" not in page  # scores by two metrics are not compared
     with pytest.raises(SettingError, match="'metric' is for test rows"):
         Facts.of(made.shifter, made.rows.eta_val, made.rows.y_val, metric="balanced_accuracy")
 

@@ -1,8 +1,12 @@
-"""The bases of a classifier, each fitted to rows that it may see."""
+"""The one route to rows: from features by a fitted model and fitted bases, or from arrays that are given.
+
+The estimators, the workers of a cluster, the command line and the report all take it.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +15,11 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, as_table
 from postshift.basis import named_bases
-from postshift.exceptions import BasisError, PostshiftWarning
+from postshift.core.rows import Rows
+from postshift.estimators.model import DROP_ROWS, eta_of, label_values, positions
+from postshift.exceptions import BasisError, PostshiftWarning, ShapeError
 
 _ASKED_FOR_BY_NOBODY = (None, "auto")
 MANY_FUNCTIONS, FEWEST_ROWS = 20, 10  # more functions than that need so many rows each
@@ -37,6 +43,65 @@ class FeatureRows:
             codes=None if self.codes is None else self.codes[rows],
             weights=None if self.weights is None else np.asarray(self.weights)[rows],
             eta=eta,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsOf:
+    """Makes rows of features, by a fitted model and fitted bases."""
+
+    model: Any
+    classes: Any
+    bases: Mapping[str, Any]
+
+    def __call__(self, X: Any, *, eta: Any = None, codes: Any = None, weights: Any = None) -> Rows:
+        """Return the rows of features; ``eta`` are probabilities that are known already."""
+        found = eta_of(self.model, X, self.classes) if eta is None else eta
+        phi = {name: np.asarray(basis.transform(X)) for name, basis in self.bases.items()}
+        return Rows.of(found, bases=phi, labels=codes, weights=weights)
+
+    def of_parts(self, parts: Mapping[str, Any]) -> Rows:
+        """Return the rows of one partition of a cluster."""
+        codes = positions(np.asarray(parts["y"]), self.classes, name="y")
+        weights = None if "sample_weight" not in parts else np.asarray(parts["sample_weight"])
+        return self(parts["X"], codes=codes, weights=weights)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsOfArrays:
+    """Makes rows of probabilities and basis functions; errors name the arguments ``eta_NAME`` and ``y_NAME``."""
+
+    classes: Any
+    name: str
+    remedy: str = DROP_ROWS
+
+    def __call__(self, eta: Any, phi: Mapping[str, Any], *, y: Any = None, weights: Any = None) -> Rows:
+        """Return the rows; ``phi`` are the functions of each basis."""
+        name, codes = f"eta_{self.name}", None
+        if y is not None:
+            y_name = f"y_{self.name}"
+            codes = positions(label_values(y, name=y_name), self.classes, name=y_name, remedy=self.remedy)
+        _check_order(eta, self.classes, name=name)
+        n_columns = as_table(eta, name=name).shape[1]
+        if n_columns != len(self.classes):
+            raise ShapeError(f"{name} must have {len(self.classes)} columns. Got {n_columns} instead")
+        return Rows.of(eta, bases=phi, labels=codes, weights=weights, name=name)
+
+    def of_parts(self, parts: Mapping[str, Any]) -> Rows:
+        """Return the rows of one partition of a cluster: ``phi_NAME[basis]`` are the functions of a basis."""
+        given = {name: np.asarray(part) for name, part in parts.items()}
+        eta, y, weights = (given.pop(f"{each}_{self.name}", None) for each in ("eta", "y", "sample_weight"))
+        phi = {name.partition("[")[2].removesuffix("]"): part for name, part in given.items()}
+        return self(eta, phi, y=y, weights=weights)
+
+
+def _check_order(eta: Any, classes: Any, *, name: str) -> None:
+    """Refuse a frame whose columns are called as the classes, but stand in another order."""
+    columns, wanted = [str(column) for column in getattr(eta, "columns", ())], [str(label) for label in classes]
+    if columns != wanted and sorted(columns) == sorted(wanted):
+        raise ShapeError(
+            f"{name} must have its columns in the order of the classes, {wanted}. Got {columns} instead: reorder them, "
+            "or give classes in their order"
         )
 
 
