@@ -33,9 +33,8 @@ from experiments.harness.files import versions
 from postshift import PlugIn, Rows, fw_eg
 from postshift.core.weighting import DIAGONAL
 from postshift.engines import ArraySource, BlockEngine, DaskEngine
-from postshift.engines.dask_parts import Piece
-from postshift.engines.dask_reading import block_of
-from postshift.engines.dask_worker import Read
+from postshift.engines.blocks import RowBlock
+from postshift.engines.dask.partitions import LazyPartition, block_of
 from postshift.metrics import GMean
 
 N_CLASSES, N_BASES = 10, 3
@@ -62,15 +61,15 @@ def rows_of(n_rows: int, number: int, *, soft: bool = False) -> dict[str, np.nda
     return {"eta": eta, "phi": phi, "labels": labels}
 
 
-def generated(place: str, n_rows: int, number: int, soft: bool) -> Read:  # noqa: FBT001
+def generated(place: str, n_rows: int, number: int, soft: bool) -> RowBlock:  # noqa: FBT001
     """Make the rows of a partition on a worker."""
-    return Read(block=block_of(place, **rows_of(n_rows, number, soft=soft)))
+    return block_of(place, **rows_of(n_rows, number, soft=soft))
 
 
-def mapped_file(place: str, folder: str, first: int, stop: int) -> Read:
+def mapped_file(place: str, folder: str, first: int, stop: int) -> RowBlock:
     """Read the rows of a partition from mapped files on a worker."""
     parts = {name: np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in ("eta", "phi", "labels")}
-    return Read(block=block_of(place, **{name: np.array(part[first:stop]) for name, part in parts.items()}))
+    return block_of(place, **{name: np.array(part[first:stop]) for name, part in parts.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +91,19 @@ class MeasuredRows:
         """First row and end of every partition."""
         return [(at, min(at + self.partition_rows, self.n_rows)) for at in range(0, self.n_rows, self.partition_rows)]
 
-    def pieces(self) -> list[Piece]:
+    def partitions(self) -> list[LazyPartition]:
         """Return the partitions, in the order of the rows."""
         found = []
         for number, (first, stop) in enumerate(self.edges):
             if self.folder is None:
-                piece = Piece(place=f"partition {number}", make=generated, given=(stop - first, number, self.soft))
+                partition = LazyPartition(
+                    place=f"partition {number}", make=generated, given=(stop - first, number, self.soft)
+                )
             else:
-                piece = Piece(place=f"partition {number}", make=mapped_file, given=(str(self.folder), first, stop))
-            found.append(piece)
+                partition = LazyPartition(
+                    place=f"partition {number}", make=mapped_file, given=(str(self.folder), first, stop)
+                )
+            found.append(partition)
         return found
 
     def written(self, folder: Path) -> MeasuredRows:

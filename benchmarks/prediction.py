@@ -9,7 +9,7 @@ from benchmarks.opponents import ProbeLoop
 from benchmarks.timing import FailedError, Outcome, check_close, interleaved
 from postshift import Mixture, Rows, fw_eg
 from postshift.core.reduction import reduced
-from postshift.engines.prediction import mixture_table
+from postshift.engines.memory.mixture_votes import mixture_table
 from postshift.metrics import GMean
 
 N_MEMBERS = 100

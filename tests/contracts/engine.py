@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from postshift import Mixture, PlugIn, Rows
 from postshift.core.influence import SoftInversePrior
+from postshift.core.rows import PHI
 from postshift.core.sums import (
     confusion_sums,
     hit_sums,
@@ -60,7 +61,13 @@ def expected_look(sample, classifier, *, influence, n_categories):
 def taken(sample, rows):
     """Return rows of a sample, in this order."""
     weights = None if sample.weights is None else sample.weights[rows]
-    return replace(sample, eta=sample.eta[rows], phi=sample.phi[rows], labels=sample.labels[rows], weights=weights)
+    bases = {PHI: sample.phi[rows]}
+    return replace(sample, eta=sample.eta[rows], bases=bases, labels=sample.labels[rows], weights=weights)
+
+
+def in_precision(sample, dtype):
+    """Return rows with eta and phi of this type."""
+    return replace(sample, eta=sample.eta.astype(dtype), bases={PHI: sample.phi.astype(dtype)})
 
 
 def all_sums(engine, classifier):
@@ -188,10 +195,8 @@ class EngineContract:
     @for_every_engine
     @given(problem=problems(), seed=st.integers(0, 99))
     def test_single_precision(self, problem, seed):
-        narrow = replace(
-            problem.train, eta=problem.train.eta.astype(np.float32), phi=problem.train.phi.astype(np.float32)
-        )
-        wide = replace(narrow, eta=narrow.eta.astype(np.float64), phi=narrow.phi.astype(np.float64))
+        narrow = in_precision(problem.train, np.float32)
+        wide = in_precision(narrow, np.float64)
         engine, expected = self.make(narrow, 3), self.make(wide, 2)
         np.testing.assert_allclose(engine.gram_sums().gram, expected.gram_sums().gram, **CLOSE)
         np.testing.assert_allclose(engine.label_sums().pair, expected.label_sums().pair, **CLOSE)

@@ -91,7 +91,7 @@ def test_a_whole_fit_is_that_of_the_memory_engine(make, metric, tmp_path):
     np.testing.assert_array_equal(found.mixture.shares, expected.mixture.shares)
     for one, other in zip(found.mixture.members, expected.mixture.members, strict=True):
         np.testing.assert_array_equal(one.alpha, other.alpha)
-    assert found.value == expected.value
+    assert found.score == expected.score
 
 
 class _Counting:
@@ -105,8 +105,8 @@ class _Counting:
 
     def blocks(self, block_rows):
         for block in self._source.blocks(block_rows):
-            self.sizes.append(len(block.eta))
-            self.kinds.add(block.sample().eta.dtype)
+            self.sizes.append(len(block.rows.eta))
+            self.kinds.add(block.converted().eta.dtype)
             yield block
 
 
@@ -126,7 +126,7 @@ def test_rows_are_checked_in_the_first_pass_alone(monkeypatch):
     sample = make_problem(seed=1).train
     engine = BlockEngine(ArraySource(sample.eta, labels=sample.labels), block_rows=20)
     engine.label_sums()
-    monkeypatch.setattr("postshift.engines.sources.check_eta", None)
+    monkeypatch.setattr("postshift.engines.blocks.row_block.check_eta", None)
     engine.label_sums()
 
 
@@ -176,7 +176,7 @@ def test_unknown_kernels():
 
 
 def test_labels_are_needed():
-    with pytest.raises(LabelError, match="has no labels"):
+    with pytest.raises(LabelError, match="have no labels"):
         BlockEngine(ArraySource(np.full((3, 2), 0.5))).label_sums()
 
 

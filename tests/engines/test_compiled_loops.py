@@ -31,8 +31,10 @@ print(postshift.__file__)
 def test_a_place_where_nothing_can_be_kept(tmp_path):
     source = tmp_path / "src" / "postshift"
     shutil.copytree(Path(postshift.__file__).parent, source, ignore=shutil.ignore_patterns("__pycache__"))
-    (source / "engines" / "__pycache__").write_text("a file, so that no folder can be made here, not even by root")
-    nowhere = str(source / "engines" / "__pycache__" / "cache")
+    (source / "engines" / "memory" / "__pycache__").write_text(
+        "a file, so that no folder can be made here, not even by root"
+    )
+    nowhere = str(source / "engines" / "memory" / "__pycache__" / "cache")
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     places = {"PYTHONPATH": str(source.parent), "HOME": nowhere, "XDG_CACHE_HOME": nowhere, "LOCALAPPDATA": nowhere}
     done = subprocess.run(

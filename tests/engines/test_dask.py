@@ -21,8 +21,9 @@ from sklearn.linear_model import LogisticRegression
 
 from postshift import MemoryEngine, PlugIn, Rows, fw_eg
 from postshift.basis import KMeansBasis
-from postshift.engines import ArrayParts, DaskEngine, FrameParts, ModelParts, ParquetParts, dask_cluster
-from postshift.engines.dask_worker import Facts, Failed, Partition, added
+from postshift.engines import ArrayParts, DaskEngine, FrameParts, ModelParts, ParquetParts
+from postshift.engines.dask import dask_cluster
+from postshift.engines.dask.pass_task import Failed, Partition, PartitionFacts, added
 from postshift.exceptions import (
     BasisError,
     DataNotFoundError,
@@ -105,7 +106,7 @@ def test_a_whole_fit_is_that_of_the_memory_engine(metric):
     np.testing.assert_array_equal(found.mixture.shares, expected.mixture.shares)
     for one, other in zip(found.mixture.members, expected.mixture.members, strict=True):
         np.testing.assert_array_equal(one.alpha, other.alpha)
-    assert found.value == expected.value
+    assert found.score == expected.score
 
 
 @pytest.mark.usefixtures("client")
@@ -315,7 +316,7 @@ class _Bad:
 
 @pytest.mark.usefixtures("client")
 def test_a_model_that_raises():
-    with pytest.raises(InputError, match="partition 0: the rows cannot be had: RuntimeError: no idea about 2 rows"):
+    with pytest.raises(InputError, match="partition 0: the rows cannot be read: RuntimeError: no idea about 2 rows"):
         DaskEngine(ModelParts(da.zeros((4, 1), chunks=2), model=_Bad()))
 
 
@@ -323,7 +324,7 @@ def test_a_model_that_raises():
 def test_labels_that_the_model_does_not_know():
     model = LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"])
     labels = da.from_array(np.array(["no", "yes", "what", "no"]), chunks=2)
-    with pytest.raises(LabelError, match="partition 1: labels has 1 values that are none of the classes"):
+    with pytest.raises(LabelError, match="partition 1: labels has 1 values that are not classes"):
         DaskEngine(ModelParts(da.zeros((4, 1), chunks=2), labels=labels, model=model))
 
 
@@ -336,21 +337,21 @@ def _broken(block):
 @pytest.mark.usefixtures("client")
 def test_rows_whose_computation_raises():
     zeros = da.from_array(np.array([[0.0, 1], [0.0, 1], [1, 0], [0, 1]]), chunks=(2, 2))
-    with pytest.raises(InputError, match=r"partition 1: the rows cannot be (computed|had).*disk is gone"):
+    with pytest.raises(InputError, match=r"partition 1: the rows cannot be (computed|read).*disk is gone"):
         DaskEngine(ArrayParts(zeros.map_blocks(_broken, meta=np.empty((0, 0)))))
 
 
 def test_collections_that_do_not_fit():
     eta = da.full((6, 2), 0.5, chunks=(3, 2))
     with pytest.raises(ShapeError, match="labels must have 6 rows"):
-        ArrayParts(eta, labels=da.zeros(5, dtype=int)).pieces()
+        ArrayParts(eta, labels=da.zeros(5, dtype=int)).partitions()
     with pytest.raises(SettingError, match="eta must be a Dask array"):
-        ArrayParts(np.full((6, 2), 0.5)).pieces()
+        ArrayParts(np.full((6, 2), 0.5)).partitions()
     with pytest.raises(ShapeError, match="labels has 1 partitions, and eta has 2"):
-        ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).pieces()
+        ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).partitions()
     with pytest.raises(SettingError, match="must be a Dask data frame"):
         FrameParts(pd.DataFrame(), eta="p_*")
-    with pytest.raises(SettingError, match="no part 'label'"):
+    with pytest.raises(SettingError, match="unknown part 'label'"):
         FrameParts(as_frame(make_problem(seed=0).train), eta="p_*", label="y")
     with pytest.raises(ShapeError, match="must have a column 'label'"):
         FrameParts(as_frame(make_problem(seed=0).train), eta="p_*", labels="label")
@@ -363,7 +364,7 @@ def test_collections_that_do_not_fit():
 
 @pytest.mark.usefixtures("client")
 def test_labels_are_needed():
-    with DaskEngine(ArrayParts(da.full((3, 2), 0.5))) as engine, pytest.raises(LabelError, match="has no labels"):
+    with DaskEngine(ArrayParts(da.full((3, 2), 0.5))) as engine, pytest.raises(LabelError, match="have no labels"):
         engine.label_sums()
 
 
@@ -415,9 +416,7 @@ def _worker_engines(keys, dask_worker):
 
 
 def test_a_partition_weighs_what_its_rows_do_and_travels_without_its_engine():
-    facts = Facts(
-        place="partition 0", n_rows=90, n_classes=3, n_bases=2, has_labels=True, has_weights=False, weighs=True
-    )
+    facts = PartitionFacts(place="partition 0", n_rows=90, n_classes=3, n_bases=2, has_labels=True, has_weight=True)
     sample = make_problem(seed=3).train
     partition = Partition(facts, sample)
     assert sizeof(partition) > sample.eta.nbytes
@@ -458,9 +457,9 @@ import postshift, postshift.engines, postshift.estimators
 assert "dask" not in sys.modules and "distributed" not in sys.modules
 sys.modules["distributed"] = None
 from postshift.exceptions import SettingError
-from postshift.engines.dask_cluster import Cluster, Patience
+from postshift.engines.dask.dask_cluster import Cluster
 try:
-    Cluster(patience=Patience())
+    Cluster()
 except SettingError as error:
     assert ".[dask]" in str(error)
 else:

@@ -86,12 +86,12 @@ def test_nothing_is_predicted_from_a_busy_machine():
 @pytest.mark.parametrize("passes", dask_scaling.PASSES)
 def test_rows_are_the_same_wherever_they_are_made(tmp_path, passes):
     rows = dask_scaling.MeasuredRows(n_rows=50, partition_rows=20, passes=passes)
-    pairs = zip(rows.pieces(), rows.written(tmp_path).pieces(), strict=True)
+    pairs = zip(rows.partitions(), rows.written(tmp_path).partitions(), strict=True)
     for one, other in pairs:
-        made, read = (piece.make(piece.place, *piece.given).block for piece in (one, other))
+        made, read = (partition.make(partition.place, *partition.given) for partition in (one, other))
         made.check(n_labels=dask_scaling.N_CLASSES)
         for name in ("eta", "phi", "labels"):
-            np.testing.assert_array_equal(getattr(made, name), getattr(read, name))
+            np.testing.assert_array_equal(getattr(made.rows, name), getattr(read.rows, name))
 
 
 def test_many_rows_are_generated_on_the_workers(monkeypatch):
@@ -107,7 +107,7 @@ FAULTS = """
 import resource
 import numpy as np
 from postshift import MemoryEngine, PlugIn, Rows
-from postshift.engines.dask_worker import keep_freed_memory
+from postshift.engines.dask.pass_task import keep_freed_memory
 
 rng = np.random.default_rng(0)
 eta, phi = (rng.dirichlet(np.ones(width), size=40_000) for width in (10, 3))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postshift import MemoryEngine, Rows
+from postshift.core.rows import PHI
 from postshift.core.sums import hit_sums
 from postshift.exceptions import LabelError, SettingError
 from tests.contracts.engine import EngineContract, random_rules
@@ -92,7 +93,7 @@ def test_many_small_clusters(kernels):
 
 def test_columns_in_any_memory_order():
     sample = make_problem(seed=2).train
-    turned = Rows(eta=np.asfortranarray(sample.eta), phi=np.asfortranarray(sample.phi), labels=sample.labels)
+    turned = Rows(eta=np.asfortranarray(sample.eta), bases={PHI: np.asfortranarray(sample.phi)}, labels=sample.labels)
     for rule in random_rules(sample, 0):
         found, expected = (MemoryEngine(rows).influence_sums(rule).pair for rows in (turned, sample))
         np.testing.assert_allclose(found, expected, **CLOSE)
@@ -100,12 +101,12 @@ def test_columns_in_any_memory_order():
 
 def test_labels_are_needed():
     engine = MemoryEngine(Rows.of(np.full((3, 2), 0.5)))
-    with pytest.raises(LabelError, match="has no labels"):
+    with pytest.raises(LabelError, match="have no labels"):
         engine.label_sums()
 
 
 def test_labels_beyond_the_categories():
-    sample = Rows(eta=np.full((3, 2), 0.5), phi=np.ones((3, 1)), labels=np.array([0, 1, 5]))
+    sample = Rows(eta=np.full((3, 2), 0.5), bases={PHI: np.ones((3, 1))}, labels=np.array([0, 1, 5]))
     rule = random_rules(sample, 0)[0]
     with pytest.raises(LabelError, match="n_categories"):
         MemoryEngine(sample).look(rule, influence=False)

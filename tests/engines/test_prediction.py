@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from postshift import Mixture, PlugIn
 from postshift.core.weighting import weighting_named
-from postshift.engines import prediction
-from postshift.engines.prediction import mixture_table
+from postshift.engines.memory import mixture_votes
+from postshift.engines.memory.mixture_votes import mixture_table
 from tests.problems import make_problem, problems
 
 
@@ -52,7 +52,7 @@ def test_blocks_do_not_change_it(monkeypatch):
     sample = make_problem(seed=3, n_val=500, n_classes=5).val
     mixture = mixture_of(sample, ["diagonal", "full"], 0)
     whole = mixture_table(mixture, sample.eta, sample.phi, kernels="numpy")
-    monkeypatch.setattr(prediction, "_BLOCK_CELLS", 64 * 5)
+    monkeypatch.setattr(mixture_votes, "_BLOCK_CELLS", 64 * 5)
     np.testing.assert_array_equal(mixture_table(mixture, sample.eta, sample.phi, kernels="numpy"), whole)
 
 

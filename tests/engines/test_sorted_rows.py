@@ -1,4 +1,4 @@
-"""Sorted rows: bins that are settled and thresholds of two classes count as a pass over all rows does, exactly."""
+"""Sorted rows: bins and thresholds of two classes give exactly the counts of a pass over all rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postshift import MemoryEngine, PlugIn, Rows
-from postshift.engines import memory, settled
-from postshift.engines.rows import KernelRows, RuleWeights, strongest_other
-from postshift.engines.settled import SettledBins
-from postshift.engines.two_classes import SortedColumn
+from postshift.core.rows import PHI
+from postshift.engines.memory import memory_engine, sorted_bins
+from postshift.engines.memory.kernel_rows import KernelRows, RuleWeights
+from postshift.engines.memory.sorted_bins import SortedBins, strongest_other
+from postshift.engines.memory.sorted_column import SortedColumn
 
 KERNELS = [False, pytest.param(True, marks=pytest.mark.skipif(find_spec("numba") is None, reason="no numba"))]
 
@@ -25,7 +26,7 @@ def drawn_rows(rng, *, n, m, n_bases, weighted, dtype, coarse):
         eta = np.round(eta * 8) / 8  # many ties, sums that differ from 1
     phi = np.eye(n_bases)[rng.integers(n_bases, size=n)]
     weights = rng.uniform(0, 2, size=n) if weighted else None
-    sample = Rows(eta=eta.astype(dtype), phi=phi, labels=rng.integers(m, size=n), weights=weights)
+    sample = Rows(eta=eta.astype(dtype), bases={PHI: phi}, labels=rng.integers(m, size=n), weights=weights)
     return KernelRows.of(sample, n_categories=m)
 
 
@@ -70,10 +71,10 @@ options = {
 def test_settled_bins_count_every_row(compiled, seed, kind, **shape):
     rng = np.random.default_rng(seed)
     rows = drawn_rows(rng, **shape)
-    bins = SettledBins(rows, rows.clusters, compiled=compiled, each=map)
+    bins = SortedBins(rows, rows.clusters, compiled=compiled, each=map)
     for _ in range(3):
         rule = drawn_rule(rng, m=shape["m"], n_bases=shape["n_bases"], kind=kind)
-        check(bins.cells(rule), counted(rows, rule), exact=rows.weights is None)
+        check(bins.confusions(rule), counted(rows, rule), exact=rows.weights is None)
 
 
 @settings(max_examples=150, deadline=None)
@@ -84,7 +85,7 @@ def test_a_threshold_of_two_classes_counts_every_row(seed, kind, **shape):
     ordered = SortedColumn(rows, rows.clusters)
     for _ in range(3):
         rule = drawn_rule(rng, m=2, n_bases=shape["n_bases"], kind=kind)
-        check(ordered.cells(rule), counted(rows, rule), exact=rows.weights is None)
+        check(ordered.confusions(rule), counted(rows, rule), exact=rows.weights is None)
 
 
 def check(found, expected, *, exact):
@@ -94,20 +95,21 @@ def check(found, expected, *, exact):
 def test_most_rows_of_a_sure_model_are_settled():
     rng = np.random.default_rng(0)
     rows = drawn_rows(rng, n=20_000, m=5, n_bases=2, weighted=False, dtype=np.float64, coarse=False)
-    bins = SettledBins(rows, rows.clusters, compiled=False, each=map)
+    bins = SortedBins(rows, rows.clusters, compiled=False, each=map)
     read = []
     count = bins._count
-    bins._count = lambda run, rule: read.append((run.stops - run.starts).sum()) or count(run, rule)
+    bins._count = lambda some, rule: read.append((bins._stops - bins._starts)[some].sum()) or count(some, rule)
     rule = drawn_rule(rng, m=5, n_bases=2, kind="usual")
-    np.testing.assert_array_equal(bins.cells(rule), counted(rows, rule))
+    np.testing.assert_array_equal(bins.confusions(rule), counted(rows, rule))
     assert 0 < sum(read) < 0.6 * 20_000
 
 
-def test_weights_on_the_whole_matrix_are_left_to_the_passes():
-    rows = drawn_rows(np.random.default_rng(0), n=50, m=3, n_bases=1, weighted=False, dtype=float, coarse=False)
-    rule = RuleWeights(weights=np.ones((1, 3, 3)))
-    assert SettledBins(rows, rows.clusters, compiled=False, each=map).cells(rule) is None
-    assert SortedColumn(rows, rows.clusters).cells(rule) is None
+def test_weights_on_the_whole_matrix_are_left_to_the_kernels(monkeypatch):
+    rows = drawn_rows(np.random.default_rng(0), n=50, m=2, n_bases=1, weighted=False, dtype=float, coarse=False)
+    monkeypatch.setattr(SortedColumn, "confusions", None)
+    engine = MemoryEngine(Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp)))
+    rule = PlugIn(weighting="full", alpha=np.ones((1, 4)), n_classes=2)
+    assert engine.classifier_sums(rule, confusions=True).single.sum() == 50
 
 
 @pytest.mark.parametrize("kernels", ["numpy", "numba"])
@@ -117,28 +119,28 @@ def test_the_engine_uses_them(monkeypatch, kernels, n_threads):
         pytest.importorskip("numba")
     rng = np.random.default_rng(1)
     rows = drawn_rows(rng, n=3000, m=4, n_bases=3, weighted=False, dtype=np.float64, coarse=False)
-    sample = Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp))
+    sample = Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp))
     rules = [PlugIn(weighting="diagonal", alpha=rng.uniform(0.5, 2, size=(3, 4)), n_classes=4) for _ in range(3)]
     plain = MemoryEngine(sample, kernels=kernels)
     assert plain._sorted is None
     expected = [plain.classifier_sums(rule, confusions=True) for rule in rules]
-    monkeypatch.setattr(memory, "FEW_SORTED", 0)
-    monkeypatch.setattr(settled, "_CHUNK_ROWS", {False: 64, True: 64})
-    monkeypatch.setattr(settled, "_MANY_RUNS", 2)
+    monkeypatch.setattr(memory_engine, "FEW_SORTED", 0)
+    monkeypatch.setattr(sorted_bins, "_CHUNK_ROWS", {False: 64, True: 64})
+    monkeypatch.setattr(sorted_bins, "_MANY_CHUNKS", 2)
     engine = MemoryEngine(sample, kernels=kernels, n_threads=n_threads)
     for rule, sums in zip(rules, expected, strict=True):
         found = engine.classifier_sums(rule, confusions=True)
         np.testing.assert_array_equal(found.pair, sums.pair)
         np.testing.assert_array_equal(found.single, sums.single)
-    assert isinstance(engine._sorted, SettledBins)
+    assert isinstance(engine._sorted, SortedBins)
 
 
 def test_two_queries_about_a_rule_are_one_pass(monkeypatch):
     rows = drawn_rows(np.random.default_rng(2), n=300, m=2, n_bases=1, weighted=False, dtype=float, coarse=False)
-    engine = MemoryEngine(Rows(eta=rows.eta, phi=rows.phi, labels=rows.labels.astype(np.intp)))
+    engine = MemoryEngine(Rows(eta=rows.eta, bases={PHI: rows.phi}, labels=rows.labels.astype(np.intp)))
     passes = []
-    cells = SortedColumn.cells
-    monkeypatch.setattr(SortedColumn, "cells", lambda self, rule: passes.append(rule) or cells(self, rule))
+    confusions = SortedColumn.confusions
+    monkeypatch.setattr(SortedColumn, "confusions", lambda self, rule: passes.append(rule) or confusions(self, rule))
     rules = [PlugIn(weighting="diagonal", alpha=[[1.0, weight]], n_classes=2) for weight in (2.0, 3.0)]
     for rule in rules:
         engine.classifier_sums(rule, confusions=False)

@@ -104,8 +104,7 @@ def check_dask() -> None:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    from postshift.engines.dask import DaskEngine
-    from postshift.engines.dask_parts import ArrayParts
+    from postshift.engines import ArrayParts, DaskEngine
 
     eta = LogisticRegression().fit(TRAIN[FEATURES], TRAIN["label"]).predict_proba
     labels = (TRAIN["label"] == "yes").to_numpy().astype(int)

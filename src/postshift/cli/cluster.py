@@ -27,9 +27,9 @@ from postshift.cli.request import LOCAL, check_scheduler
 from postshift.cli.rule_file import FittedBasis, RuleFile
 from postshift.cli.tables import FileTable
 from postshift.core.archive import write_atomically
-from postshift.engines.dask_cluster import Cluster, Patience
-from postshift.engines.dask_parts import PARTITION_ROWS
-from postshift.engines.dask_worker import Failed, attempted
+from postshift.engines.dask.dask_cluster import Cluster
+from postshift.engines.dask.partitions import PARTITION_ROWS
+from postshift.engines.dask.pass_task import Failed, attempted
 from postshift.estimators import dask_rows
 
 
@@ -40,7 +40,7 @@ def connected(scheduler: str) -> Iterator[Cluster]:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is said in one line
     with (
         warnings.catch_warnings(),
-        Cluster(None if scheduler == LOCAL else scheduler, patience=Patience()) as cluster,
+        Cluster(None if scheduler == LOCAL else scheduler) as cluster,
         cluster.client.as_current(),
     ):
         warnings.filterwarnings("ignore", message="Sending large graph")  # a model may be large

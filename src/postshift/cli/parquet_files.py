@@ -13,8 +13,8 @@ from postshift.cli.columns import listed
 from postshift.cli.errors import FileError, UsageError, one_line
 from postshift.cli.separated import TableError, check_names
 from postshift.cli.tables import FileTable, Segment, check_file, digest_of, read_bytes, read_table
-from postshift.engines.dask_parts import together
-from postshift.engines.tables import found_files
+from postshift.engines.blocks.column_files import found_files
+from postshift.engines.dask.partitions import together
 from postshift.exceptions import DataNotFoundError
 
 SUFFIX = ".parquet"

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift.engines.dask_parts import mapped
-from postshift.engines.dask_worker import Read
+from postshift.engines.dask.partitions import aligned_partitions
 
 SEPARATOR = ": "  # between the name of an argument and that of a basis
 
@@ -39,17 +38,17 @@ def lazily(estimator: Any, method: str, /, *, n_columns: int | None, dtype: Any,
 
     parts = _flat(given)
     first = next(iter(parts.values()))
-    pieces = mapped(parts, _not_read)
+    partitions = aligned_partitions(parts)
     known = hasattr(first, "chunks") and not np.isnan(first.chunks[0]).any()
-    sizes = first.chunks[0] if known else [np.nan] * len(pieces)
+    sizes = first.chunks[0] if known else [np.nan] * len(partitions)
     shared, width = delayed(estimator, traverse=False), () if n_columns is None else (n_columns,)
     blocks = [
         da.from_delayed(
-            delayed(_applied)(shared, method, tuple(parts), (width, np.dtype(dtype)), *piece.given),
+            delayed(_applied)(shared, method, tuple(parts), (width, np.dtype(dtype)), *partition.given),
             shape=(size, *width),
             dtype=dtype,
         )
-        for piece, size in zip(pieces, sizes, strict=True)
+        for partition, size in zip(partitions, sizes, strict=True)
     ]
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
 
@@ -77,8 +76,3 @@ def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
         elif value is not None:
             parts[name] = value
     return parts
-
-
-def _not_read(*_: Any) -> Read:
-    """Stand for a way to rows: partitions are not made into rows of an engine here."""
-    raise NotImplementedError

@@ -18,11 +18,11 @@ from sklearn.utils import _safe_indexing
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
 from postshift.core.sums import Engine
+from postshift.engines.blocks import RowBlock
 from postshift.engines.dask import DaskEngine
-from postshift.engines.dask_cluster import Cluster, Patience
-from postshift.engines.dask_parts import Piece, mapped
-from postshift.engines.dask_reading import block_of
-from postshift.engines.dask_worker import Failed, Read, attempted
+from postshift.engines.dask.dask_cluster import Cluster
+from postshift.engines.dask.partitions import LazyPartition, aligned_partitions, block_of
+from postshift.engines.dask.pass_task import Failed, attempted
 from postshift.estimators.rows_of import RowsOf, RowsOfArrays
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.rules.posterior import Posterior
@@ -63,8 +63,8 @@ class DaskRows(AbstractContextManager["DaskRows"]):
     def __init__(self, parts: Mapping[str, Any]) -> None:
         given = {name: value for name, value in parts.items() if value is not None}
         self._names = tuple(given)
-        self._pieces = mapped(given, _not_read)
-        self._cluster = Cluster(patience=Patience())
+        self._pieces = aligned_partitions(given)
+        self._cluster = Cluster()
         try:
             self._sizes = self._row_counts(next(iter(given.values())))
         except BaseException:
@@ -160,11 +160,11 @@ class _OfBasis:
     rows: RemoteDaskRows
     basis: str
 
-    def pieces(self) -> list[Piece]:
+    def partitions(self) -> list[LazyPartition]:
         """Return the partitions, in the order of the rows."""
         make = _BasisRows(self.basis, self.rows.posteriors, self.rows.like.n_classes)
         return [
-            Piece(place=place, make=make, given=(future,))
+            LazyPartition(place=place, make=make, given=(future,))
             for place, future in zip(self.rows.places, self.rows.rows, strict=True)
         ]
 
@@ -180,18 +180,18 @@ class _BasisRows:
     posteriors: tuple[Posterior, ...]
     n_classes: int
 
-    def __call__(self, place: str, table: Rows | Failed | None) -> Read:
+    def __call__(self, place: str, table: Rows | Failed | None) -> RowBlock:
         """Return the rows of a partition."""
         if isinstance(table, Failed):
             raise table.error
         if table is None:
-            return Read(block=block_of(place, eta=np.empty((0, self.n_classes))))
+            return block_of(place, eta=np.empty((0, self.n_classes)))
         eta: FloatArray = table.eta
         for posterior in self.posteriors:
             eta = posterior(eta)
         parts = {"phi": table.functions(self.basis), "labels": table.labels, "weights": table.weights}
         given = {name: part for name, part in parts.items() if part is not None}
-        return Read(block=block_of(place, eta=eta, **given))
+        return block_of(place, eta=eta, **given)
 
 
 def _drawn(names: Sequence[str], count: int, seed: Sequence[int], *given: Any) -> list[Any]:
@@ -229,11 +229,6 @@ def _same_length(names: Sequence[str], parts: Sequence[Any]) -> int:
         if length != lengths[0]:
             raise ShapeError(f"{name} must have {lengths[0]} rows, as {names[0]} has. Got {length} instead")
     return lengths[0]
-
-
-def _not_read(*_: Any) -> Read:
-    """Stand for a way to rows that is chosen later."""
-    raise NotImplementedError
 
 
 # -- on the client ----------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Rows
 from postshift.core.weighting import DIAGONAL
-from postshift.engines.plain import first_largest
-from postshift.engines.prediction import ClassColumns, mixture_table
-from postshift.engines.rows import row_slices
+from postshift.engines.memory.kernel_rows import row_slices
+from postshift.engines.memory.mixture_votes import class_columns, member_scores, mixture_table
+from postshift.engines.memory.numpy_kernels import first_largest
 from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import Problem
 
@@ -192,9 +192,9 @@ class _Members:
         labels = np.empty((len(mixture.members), rows.n_rows), dtype=np.intp)
         squares, votes = np.zeros(len(labels)), np.zeros(rows.eta.shape)
         for some in row_slices(0, rows.n_rows, max(_BLOCK_CELLS // rows.n_classes, 64)):
-            places, read = np.arange(some.start, some.stop), ClassColumns.of(rows.eta[some], phi[some])
+            places, columns = np.arange(some.start, some.stop), class_columns(rows.eta[some], phi[some])
             for k, (member, share) in enumerate(zip(mixture.members, mixture.shares, strict=True)):
-                scores = read.scores(member)
+                scores = member_scores(member, *columns)
                 labels[k, some] = first_largest(scores)
                 votes[places, labels[k, some]] += share
                 squares[k] += np.square(scores - scores.mean(axis=0)).sum()

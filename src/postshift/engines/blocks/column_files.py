@@ -1,4 +1,4 @@
-"""Sources of columns: Parquet files and Arrow (IPC) files, one or many, read batch by batch."""
+"""Files of columns: Parquet and Arrow (IPC) files, one or many, read batch by batch."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from postshift._installing import install
-from postshift.engines.columns import Columns, Names
-from postshift.engines.rows import row_slices
-from postshift.engines.sources import Block, naming, reading
+from postshift.engines.blocks.arrow_columns import ArrowColumns, Names
+from postshift.engines.blocks.row_block import RowBlock, in_file, reading
+from postshift.engines.memory.kernel_rows import row_slices
 from postshift.exceptions import DataNotFoundError, SettingError, ShapeError
 
 Path_ = str | os.PathLike[str]
 
 
-class _File(NamedTuple):
+class ColumnFile(NamedTuple):
     """What is known of a file before its rows are read."""
 
     path: str
-    n_rows: int
-    fixed_bytes: int  # of the largest piece that it gives only as a whole
+    group_rows: tuple[int, ...]  # of each row group or record batch
+    fixed_bytes: int  # of the largest group that can only be read as a whole
     size: int  # bytes on the disk
 
 
-class _TableSource(ABC):
+class _ColumnSource(ABC):
     """What both kinds of files share; see :class:`ParquetSource`."""
 
     _suffixes: ClassVar[tuple[str, ...]]
@@ -48,8 +48,8 @@ class _TableSource(ABC):
         if find_spec("pyarrow") is None:
             raise SettingError(f"files of columns need pyarrow: {install('data')}")
         found = found_files(paths, self._suffixes)
-        with naming(found[0]), reading(found[0]):
-            self._columns = Columns.of(
+        with in_file(found[0]), reading(found[0]):
+            self.columns = ArrowColumns(
                 self._schema(found[0]),
                 eta=eta,
                 phi=phi,
@@ -59,38 +59,17 @@ class _TableSource(ABC):
                 classes=classes,
                 weights=weights,
             )
-        self._files = [self._looked_at(path) for path in found]
+        self.files = [self._checked(path) for path in found]
+        self.n_rows = sum(sum(file.group_rows) for file in self.files)
+        self.n_classes, self.n_bases = len(self.columns.eta), self.columns.n_bases
+        self.row_bytes = 4 * self.columns.row_bytes + 8 * self.n_bases  # Arrow's last and next batch, columns, table
+        self.fixed_bytes = max(file.fixed_bytes for file in self.files)
         if self.n_rows == 0:
-            raise ShapeError(f"{found[0]}: there must be at least one row in all files together. Got none")
+            raise ShapeError(f"{found[0]}: the files must have at least one row in total. Got none")
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(file.n_rows for file in self._files)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes m."""
-        return len(self._columns.eta)
-
-    @property
-    def n_bases(self) -> int:
-        """Number of basis functions L."""
-        return self._columns.n_bases
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes that reading takes for each row of a block: Arrow's last and next batch, its columns, the table."""
-        return 4 * self._columns.row_bytes + 8 * self.n_bases
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Bytes of the largest piece that a file gives only as a whole."""
-        return max(file.fixed_bytes for file in self._files)
-
-    def blocks(self, block_rows: int) -> Iterator[Block]:
+    def blocks(self, block_rows: int) -> Iterator[RowBlock]:
         """Yield all rows in blocks of at most ``block_rows`` rows, not yet checked."""
-        for file in self._files:
+        for file in self.files:
             first = 0
             batches = self._batches(file, block_rows)
             while True:
@@ -102,15 +81,15 @@ class _TableSource(ABC):
                 for rows in row_slices(0, batch.num_rows, block_rows):
                     with reading(f"{file.path}, from row {first + rows.start} on"):
                         _check_size(file)
-                    piece = batch.slice(rows.start, rows.stop - rows.start)
-                    yield self._columns.block(piece, file=file.path, first=first + rows.start)
+                    some = batch.slice(rows.start, rows.stop - rows.start)
+                    yield self.columns.block(some, file=file.path, first=first + rows.start)
                 first += batch.num_rows
-                batch = piece = None  # before the next one is read
+                batch = some = None  # freed before the next one is read
 
-    def _looked_at(self, path: str) -> _File:
-        """Return what is to be known of a file, its columns checked against those of the first."""
-        with naming(path), reading(path):
-            self._columns.check(self._schema(path))
+    def _checked(self, path: str) -> ColumnFile:
+        """Return the facts of a file; raise if its columns are not those of the first."""
+        with in_file(path), reading(path):
+            self.columns.check(self._schema(path))
             return self._facts(path)
 
     @abstractmethod
@@ -118,15 +97,15 @@ class _TableSource(ABC):
         """Return the schema of a file."""
 
     @abstractmethod
-    def _facts(self, path: str) -> _File:
-        """Return what is to be known of a file."""
+    def _facts(self, path: str) -> ColumnFile:
+        """Return the facts of a file."""
 
     @abstractmethod
-    def _batches(self, file: _File, block_rows: int) -> Iterator[Any]:
+    def _batches(self, file: ColumnFile, block_rows: int) -> Iterator[Any]:
         """Yield the record batches of a file."""
 
 
-class ParquetSource(_TableSource):
+class ParquetSource(_ColumnSource):
     """Parquet files: only the columns that are named are read, a batch of a row group at a time.
 
     Parameters
@@ -134,9 +113,9 @@ class ParquetSource(_TableSource):
     paths : path or sequence of paths
         A file, a folder (its ``*.parquet`` files), a pattern such as ``"data/part-*.parquet"``, or several of them.
     eta : str or sequence of str
-        The columns of the class probabilities, or a pattern with one star, such as ``"p_*"``. Where the star stands
-        for numbers, the columns are taken in their order; where it stands for ``classes``, in the order of these; and
-        else as in the first file.
+        The columns of the class probabilities, or a pattern with one star, such as ``"p_*"``. If the star stands for
+        ``classes``, the columns are in the order of ``classes``; if it stands for numbers, in numerical order; else as
+        in the first file.
     phi : str or sequence of str, optional
         The columns of the basis functions, or a pattern; the constant one by default.
     group : str, optional
@@ -157,7 +136,7 @@ class ParquetSource(_TableSource):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pq.write_table(table, f"{folder}/rows.parquet")
     ...     source = ParquetSource(folder, eta="p_*", labels="y", classes=["no", "yes"])
-    ...     [block.labels.tolist() for block in source.blocks(2)]
+    ...     [block.rows.labels.tolist() for block in source.blocks(2)]
     [[0, 1], [1]]
     """
 
@@ -169,25 +148,26 @@ class ParquetSource(_TableSource):
 
         return pq.read_schema(path, memory_map=True)
 
-    def _facts(self, path: str) -> _File:
-        """Return what is to be known of a file; pages of a row group may be as large as all of it."""
+    def _facts(self, path: str) -> ColumnFile:
+        """Return the facts of a file; a page may be as large as its whole row group."""
         import pyarrow.parquet as pq
 
         known = pq.read_metadata(path, memory_map=True)
-        pieces = [known.row_group(place) for place in range(known.num_row_groups)]
-        needed = [place for place, name in enumerate(known.schema.names) if name in self._columns.types]
-        sizes = [sum(piece.column(place).total_uncompressed_size for place in needed) for piece in pieces]
-        return _File(path, n_rows=known.num_rows, fixed_bytes=max(sizes, default=0), size=Path(path).stat().st_size)
+        groups = [known.row_group(place) for place in range(known.num_row_groups)]
+        needed = [place for place, name in enumerate(known.schema.names) if name in self.columns.types]
+        sizes = [sum(group.column(place).total_uncompressed_size for place in needed) for group in groups]
+        n_rows = tuple(group.num_rows for group in groups)
+        return ColumnFile(path, n_rows, fixed_bytes=max(sizes, default=0), size=Path(path).stat().st_size)
 
-    def _batches(self, file: _File, block_rows: int) -> Iterator[Any]:
+    def _batches(self, file: ColumnFile, block_rows: int) -> Iterator[Any]:
         """Yield the record batches of a file."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(file.path, memory_map=True) as opened:  # mapped: else a row group is in memory twice
-            yield from opened.iter_batches(batch_size=block_rows, columns=list(self._columns.types), use_threads=False)
+            yield from opened.iter_batches(batch_size=block_rows, columns=list(self.columns.types), use_threads=False)
 
 
-class ArrowSource(_TableSource):
+class ArrowSource(_ColumnSource):
     """Arrow files in the IPC (Feather 2) format, mapped: without compression, their pages are read in place.
 
     Parameters
@@ -217,20 +197,19 @@ class ArrowSource(_TableSource):
         with pa.memory_map(path) as mapped:
             return pa.ipc.open_file(mapped).schema
 
-    def _facts(self, path: str) -> _File:
-        """Return what is to be known of a file: batches that are compressed are decompressed as a whole."""
-        sizes = [0]
-        n_rows = 0
-        for batch in self._read(path, self._columns.eta[:1]):
-            n_rows += batch.num_rows
-            if _is_decompressed(batch):
-                sizes.append(2 * batch.num_rows * self._columns.row_bytes)  # as it was in the file, and as it is then
-        return _File(path, n_rows=n_rows, fixed_bytes=max(sizes), size=Path(path).stat().st_size)
+    def _facts(self, path: str) -> ColumnFile:
+        """Return the facts of a file: a compressed batch is decompressed as a whole."""
+        n_rows, fixed_bytes = [], 0
+        for batch in self._read(path, self.columns.eta[:1]):
+            n_rows.append(batch.num_rows)
+            if _is_decompressed(batch):  # it is in memory twice, as in the file and decompressed
+                fixed_bytes = max(fixed_bytes, 2 * batch.num_rows * self.columns.row_bytes)
+        return ColumnFile(path, tuple(n_rows), fixed_bytes=fixed_bytes, size=Path(path).stat().st_size)
 
-    def _batches(self, file: _File, block_rows: int) -> Iterator[Any]:  # noqa: ARG002 -- batches are as they were written
+    def _batches(self, file: ColumnFile, block_rows: int) -> Iterator[Any]:  # noqa: ARG002 -- batches are as they were written
         """Yield the record batches of a file."""
         # Arrow copies what it reads of some columns, even where the file could be read in place.
-        return self._read(file.path, tuple(self._columns.types) if file.fixed_bytes else None)
+        return self._read(file.path, tuple(self.columns.types) if file.fixed_bytes else None)
 
     @staticmethod
     def _read(path: str, columns: Sequence[str] | None) -> Iterator[Any]:
@@ -246,21 +225,21 @@ class ArrowSource(_TableSource):
                 yield reader.get_batch(place)
 
 
-def _check_size(file: _File) -> None:
-    """Refuse a file that has become shorter: a page of a mapped file that is no longer there ends the process."""
+def _check_size(file: ColumnFile) -> None:
+    """Raise if a file has become shorter: reading a missing page of a mapped file ends the process."""
     size = Path(file.path).stat().st_size
     if size < file.size:
         raise EOFError(f"it has {size} bytes, and had {file.size} when it was opened")
 
 
 def _is_decompressed(batch: Any) -> bool:
-    """Say whether the first column of a batch has memory of its own, not a piece of what was read."""
+    """Return whether the first column of a batch has its own memory, not a part of the mapped file."""
     buffer = batch.column(0).buffers()[1]
     return batch.num_rows > 0 and buffer is not None and buffer.parent is None
 
 
 def found_files(paths: Path_ | Sequence[Path_], suffixes: tuple[str, ...]) -> list[str]:
-    """Return the files that are meant, those of a folder or a pattern in alphabetical order."""
+    """Return the files of paths, folders and patterns, those of a folder or a pattern in alphabetical order."""
     if not isinstance(paths, str | os.PathLike):
         return [file for path in paths for file in found_files(path, suffixes)]
     path = Path(paths)
@@ -271,5 +250,5 @@ def found_files(paths: Path_ | Sequence[Path_], suffixes: tuple[str, ...]) -> li
     else:
         found = sorted(glob(str(path)))  # noqa: PTH207 -- a Path knows no absolute patterns
     if not found:
-        raise DataNotFoundError(f"{path}: there is no such file, nor a {' or '.join(suffixes)} file in such a folder")
+        raise DataNotFoundError(f"{path}: no such file, nor a folder with {' or '.join(suffixes)} files")
     return found

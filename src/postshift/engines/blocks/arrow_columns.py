@@ -1,88 +1,67 @@
-"""The columns of Arrow tables: which of them are eta, phi, labels and weights, and how a batch of them is read.
+"""The columns of Arrow tables: which of them are eta, phi, labels and weights, and how a record batch is read.
 
-Nothing here imports pyarrow before a table is there.
+pyarrow is only imported where a table is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from postshift.engines.rows import row_slices
-from postshift.engines.sources import PARTS, Block, Table
+from postshift.engines.blocks.row_block import PARTS, RowBlock, Table, in_file
+from postshift.engines.memory.kernel_rows import row_slices
 from postshift.exceptions import BasisError, LabelError, SettingError, ShapeError
 
-_COPY_ROWS = 512  # of a transposed copy: what is read and what is written stay in the first-level cache
+_COPY_ROWS = 512  # of a transposed copy: what is read and written stays in the first-level cache
 Names = str | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Columns:
-    """Which columns hold what, found in the schema of the first file; all other files must have the same."""
+class ArrowColumns:
+    """Which columns hold what, by the schema of the first file; all other files must have the same columns.
 
-    eta: tuple[str, ...]
-    phi: tuple[str, ...]
-    group: str | None
-    groups: tuple[Any, ...]
-    labels: str | None
-    classes: tuple[Any, ...]
-    weights: str | None
-    types: dict[str, Any]  # of every column that is read
-    patterns: tuple[str, ...]
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The columns of the first file.
+    eta, phi, group, groups, labels, classes, weights
+        Names and patterns of columns, as in :class:`ParquetSource`.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         schema: Any,
         *,
         eta: Names,
-        phi: Names | None,
-        group: str | None,
-        groups: Sequence[Any] | None,
-        labels: str | None,
-        classes: Sequence[Any] | None,
-        weights: str | None,
-    ) -> Columns:
-        """Return the columns that these names and patterns mean in a schema."""
+        phi: Names | None = None,
+        group: str | None = None,
+        groups: Sequence[Any] | None = None,
+        labels: str | None = None,
+        classes: Sequence[Any] | None = None,
+        weights: str | None = None,
+    ) -> None:
         names = tuple(schema.names)
-        found_eta = _matching(eta, names, order=classes)
-        found_phi = () if phi is None else _matching(phi, names, order=None)
-        wanted = [*found_eta, *found_phi, *(name for name in (group, labels, weights) if name is not None)]
+        self.eta = _matching(eta, names, order=classes)
+        self.phi = () if phi is None else _matching(phi, names, order=None)
+        self.group, self.groups = group, tuple(groups or ())
+        self.labels, self.classes = labels, tuple(classes or ())
+        self.weights = weights
+        wanted = [*self.eta, *self.phi, *(name for name in (group, labels, weights) if name is not None)]
         missing = [name for name in wanted if names.count(name) != 1]
         if missing:
             raise ShapeError(
-                f"must have one column {missing[0]!r}. Got {names.count(missing[0])}; there are {_few(names)}"
+                f"must have one column {missing[0]!r}. Got {names.count(missing[0])}; the columns are {_few(names)}"
             )
-        found = cls(
-            eta=found_eta,
-            phi=found_phi,
-            group=group,
-            groups=tuple(groups or ()),
-            labels=labels,
-            classes=tuple(classes or ()),
-            weights=weights,
-            types={name: schema.field(name).type for name in wanted},
-            patterns=tuple(given for given in (eta, phi) if isinstance(given, str) and "*" in given),
-        )
-        found._check_settings()
-        found._check_types()
-        return found
-
-    @property
-    def n_bases(self) -> int:
-        """Number of basis functions L."""
-        return len(self.groups) or len(self.phi) or 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of the columns that are read, as Arrow holds it."""
-        return sum(_width(kind) for kind in self.types.values())
+        self.types = {name: schema.field(name).type for name in wanted}  # of every column that is read
+        self._patterns = [given for given in (eta, phi) if isinstance(given, str) and "*" in given]
+        self.n_bases = len(self.groups) or len(self.phi) or 1
+        self.row_bytes = sum(_width(kind) for kind in self.types.values())  # in Arrow's memory
+        self._check_settings()
+        self._check_types()
 
     def check(self, schema: Any) -> None:
-        """Refuse another file whose columns are not those of the first."""
+        """Raise if another file has other columns than the first."""
         names = tuple(schema.names)
         for name, kind in self.types.items():
             if names.count(name) != 1:
@@ -90,20 +69,23 @@ class Columns:
             found = schema.field(name).type
             if found != kind:
                 raise ShapeError(f"column {name!r} must be of type {kind}, as in the first file. Got {found} instead")
-        for pattern in self.patterns:
+        for pattern in self._patterns:
             more = sorted({*_stars(pattern, names)} - {*self.types})
             if more:
                 raise ShapeError(f"has columns {_few(more)} for {pattern!r} that the first file does not have")
 
-    def block(self, batch: Any, *, file: str, first: int) -> Block:
+    def block(self, batch: Any, *, file: str, first: int) -> RowBlock:
         """Return the rows of a record batch."""
-        bare = Block(eta=_table(batch, self.eta), files=dict.fromkeys(PARTS, file), first=first)
-        with bare.named("labels"):
-            labels = None if self.labels is None else self._label_codes(batch.column(self.labels))
-        with bare.named("phi"):
+        parts = {"eta": _table(batch, self.eta)}
+        with in_file(file, first=first, n_rows=batch.num_rows):
+            if self.labels is not None:
+                parts["labels"] = self._label_codes(batch.column(self.labels))
             phi = self._basis(batch)
-        weights = None if self.weights is None else _numbers(batch.column(self.weights))
-        return Block(eta=bare.eta, phi=phi, labels=labels, weights=weights, files=bare.files, first=first)
+        if phi is not None:
+            parts["phi"] = phi
+        if self.weights is not None:
+            parts["weights"] = _numbers(batch.column(self.weights))
+        return RowBlock.of(parts, dict.fromkeys(PARTS, file), first=first)
 
     def _label_codes(self, column: Any) -> Table:
         """Return labels as numbers."""
@@ -126,7 +108,7 @@ class Columns:
         return phi
 
     def _check_settings(self) -> None:
-        """Refuse settings that do not fit each other."""
+        """Raise if settings contradict each other."""
         if self.group is not None and self.phi:
             raise SettingError("phi and group must not both be given: a basis is made of columns or of groups")
         if (self.group is None) != (not self.groups):
@@ -140,9 +122,8 @@ class Columns:
                 raise SettingError(f"{name} must be distinct. Got {_few(values)}")
 
     def _check_types(self) -> None:
-        """Refuse columns that hold no numbers, and values that cannot be in a column."""
-        plain = [*self.eta, *self.phi, *([self.weights] if self.weights is not None else [])]
-        for name in plain:
+        """Raise if columns do not hold numbers, or if classes and groups cannot be values of their columns."""
+        for name in (*self.eta, *self.phi, *([] if self.weights is None else [self.weights])):
             if not _is_number(self.types[name]):
                 raise ShapeError(f"column {name!r} must hold numbers. Got type {self.types[name]} instead")
         if self.labels is not None and not self.classes and not _is_number(self.types[self.labels]):
@@ -150,14 +131,13 @@ class Columns:
                 f"column {self.labels!r} must hold whole numbers. Got type {self.types[self.labels]} instead; "
                 "give classes=[...], the class of each column of eta, in their order"
             )
-        for setting, column in (("classes", self.labels), ("groups", self.group)):
-            values = getattr(self, setting)
+        for setting, values, column in (("classes", self.classes, self.labels), ("groups", self.groups, self.group)):
             if column is not None and values:
                 _check_values(values, self.types[column], setting=setting, column=column)
 
 
 def _matching(given: Names, names: Sequence[str], *, order: Sequence[Any] | None) -> tuple[str, ...]:
-    """Return the columns of a pattern, by number where its star stands for numbers and else as in the file."""
+    """Return the columns of a pattern: in the order of its star if that is a number or a class, else as in the file."""
     if not isinstance(given, str):
         return tuple(given)
     if "*" not in given:
@@ -175,7 +155,7 @@ def _matching(given: Names, names: Sequence[str], *, order: Sequence[Any] | None
 
 
 def _stars(pattern: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns that a pattern with one star fits, and what its star stands for in each."""
+    """Return the columns that match a pattern with one star, and what the star stands for in each."""
     if pattern.count("*") != 1:
         raise SettingError(f"a pattern of columns must have one star, as in 'p_*'. Got {pattern!r} instead")
     head, tail = pattern.split("*")
@@ -207,25 +187,25 @@ def _codes(column: Any, values: Sequence[Any]) -> tuple[Table, list[Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    codes = pc.index_in(plain, value_set=pa.array(values, type=plain.type))
-    odd = pc.unique(plain.filter(codes.is_null())).to_pylist() if codes.null_count else []
+    decoded = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    codes = pc.index_in(decoded, value_set=pa.array(values, type=decoded.type))
+    odd = pc.unique(decoded.filter(codes.is_null())).to_pylist() if codes.null_count else []
     return np.asarray(codes.fill_null(0).to_numpy(zero_copy_only=False)), odd
 
 
 def _check_values(values: Sequence[Any], kind: Any, *, setting: str, column: str) -> None:
-    """Refuse values that a column of this type cannot have."""
+    """Raise if a column of this type cannot have these values."""
     import pyarrow as pa
 
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        pa.array(values, type=plain)
+        pa.array(values, type=value_type)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SettingError(f"{setting} must be values of column {column!r}, of type {plain}: {error}") from error
+        raise SettingError(f"{setting} must be values of column {column!r}, of type {value_type}: {error}") from error
 
 
 def _is_number(kind: Any) -> bool:
-    """Say whether a type holds real numbers."""
+    """Return whether a type holds real numbers."""
     import pyarrow as pa
 
     kinds = pa.types
@@ -233,7 +213,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _width(kind: Any) -> int:
-    """Return the bytes of a value; text is taken for 32 bytes."""
+    """Return the bytes of a value; 32 for text."""
     try:
         return max(int(kind.bit_width) // 8, 1)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a pass reads: the rows of a sample as the kernels want them, prepared once.
+"""What the kernels read: rows in their types, and the weights of a plug-in classifier.
 
-Notation: n rows, m classes, L basis functions, R categories (the labels; R = m unless the engine is told otherwise).
+Notation: n rows, m classes, L basis functions, R categories (the values of the labels; R = m by default).
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, read_only
+from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import Rows
-from postshift.core.sums import ClassifierSums
-from postshift.exceptions import LabelError
+from postshift.exceptions import LabelError, ShapeError
 
-CodeArray = npt.NDArray[np.uint32]  # labels and clusters: half the bytes of an index, and no sign to look at
-CHUNK_CELLS = 1 << 17  # numbers of a chunk of a table, 1 MB: smaller ones cost more in calls than caches save
+CodeArray = npt.NDArray[np.uint32]  # labels and clusters: half the bytes of an index
+CHUNK_CELLS = 1 << 17  # numbers of a chunk of a table, 1 MB: smaller chunks cost more in calls than caches save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRows:
-    """Rows in kernel form. eta and phi keep their precision, float32 or float64, and are not copied."""
+    """Rows in the types of the kernels. eta and phi keep their precision, float32 or float64, and are not copied."""
 
     eta: npt.NDArray[Any]
     phi: npt.NDArray[Any]
-    clusters: CodeArray | None  # the one basis function of each row that is 1, or None where phi is not of that kind
-    labels: CodeArray  # zeros where the sample has none; the engine refuses the sums that need them
+    clusters: CodeArray | None  # hard clusters: the basis function of each row that is 1; None for any other basis
+    labels: CodeArray  # zeros where the rows have no labels
     weights: FloatArray | None
     n_categories: int
 
     @classmethod
-    def of(cls, sample: Rows, *, n_categories: int) -> KernelRows:
-        """Return the rows of a sample, its labels looked at once more: kernels do not check bounds."""
-        labels = sample.labels
-        if labels is not None and (labels.min() < 0 or labels.max() >= n_categories):
+    def of(cls, rows: Rows, *, n_categories: int) -> KernelRows:
+        """Convert rows; the range of the labels is checked here, because compiled loops do not check bounds."""
+        labels = rows.labels
+        if labels is not None and len(labels) and (labels.min() < 0 or labels.max() >= n_categories):
             raise LabelError(
                 f"labels must be in 0..{n_categories - 1}. Got {labels.min()}..{labels.max()} instead; "
                 "an engine over more categories than classes needs n_categories=..."
             )
         return cls(
-            eta=_kernel_table(sample.eta),
-            phi=_kernel_table(sample.phi),
-            clusters=clusters_of(sample.phi),
-            labels=read_only((np.zeros(sample.n_rows) if labels is None else labels).astype(np.uint32)),
-            weights=None if sample.weights is None else read_only(sample.weights),
+            eta=kernel_table(rows.eta),
+            phi=kernel_table(rows.phi),
+            clusters=clusters_of(rows.phi),
+            labels=read_only((np.zeros(len(rows.eta)) if labels is None else labels).astype(np.uint32)),
+            weights=None if rows.weights is None else read_only(rows.weights),
             n_categories=n_categories,
         )
 
@@ -67,13 +67,13 @@ class KernelRows:
 
     @property
     def chunk_rows(self) -> int:
-        """Rows that are scored at a time."""
+        """Number of rows that are scored at a time."""
         return max(CHUNK_CELLS // self.n_classes, 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWeights:
-    """The coefficients of a plug-in as the kernels want them: scores ``W eta``, ``W eta + V`` or ``A' eta``."""
+    """The coefficients of a plug-in: its scores are ``W eta``, ``W eta + V`` or ``A' eta``."""
 
     weights: FloatArray  # W (L, m) or A (L, m, m)
     shift: FloatArray | None = None  # V (L, m)
@@ -91,19 +91,30 @@ class RuleWeights:
             return cls(weights=alpha.reshape(-1, n_classes, n_classes))
         return None
 
-    def of_functions(self, place: slice) -> RuleWeights:
-        """Return the coefficients of some basis functions alone."""
-        return RuleWeights(weights=self.weights[place], shift=None if self.shift is None else self.shift[place])
-
     @property
     def key(self) -> bytes:
-        """What tells rules apart."""
+        """The coefficients as bytes, to compare rules."""
         return self.weights.tobytes() + (b"" if self.shift is None else self.shift.tobytes())
 
     @property
     def full(self) -> bool:
-        """Whether the weights stand on the whole confusion matrix."""
+        """Whether the weights are on the whole confusion matrix."""
         return self.weights.ndim == 3
+
+
+def kernel_table(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a table row by row in memory, in float32 where that holds it, else in float64; most need no copy."""
+    narrow = table.dtype.kind == "f" and table.dtype.itemsize <= 4
+    return np.asarray(read_only(np.require(table, np.float32 if narrow else np.float64, ["C", "A"])))
+
+
+def check_shapes(rule: PlugIn | Mixture, eta: npt.NDArray[Any], phi: npt.NDArray[Any]) -> None:
+    """Raise if rows do not fit a rule: compiled loops do not check bounds."""
+    if (eta.shape[1], *phi.shape) != (rule.n_classes, len(eta), rule.n_bases):
+        raise ShapeError(
+            f"eta and phi must have shapes (n, {rule.n_classes}) and (n, {rule.n_bases}), as in the fit. "
+            f"Got {eta.shape} and {phi.shape} instead"
+        )
 
 
 def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | None:
@@ -120,7 +131,7 @@ def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | No
     found = np.zeros(len(phi), dtype=np.uint32)
     for some in row_slices(0, len(phi), rows):
         block = phi[some]
-        ones = np.flatnonzero(block == 1)  # sorted: one per row where the n-th of them lies in row n
+        ones = np.flatnonzero(block == 1)  # sorted: one per row where the n-th of them is in row n
         if np.count_nonzero(block) != len(block) or len(ones) != len(block):
             return None
         places = ones - n_bases * np.arange(len(block))
@@ -133,29 +144,3 @@ def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | No
 def row_slices(start: int, stop: int, size: int) -> list[slice]:
     """Return the rows from start to stop, cut into slices of at most ``size``."""
     return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
-
-
-def strongest_other(weights: FloatArray) -> FloatArray:
-    """Return for each class (..., m) the largest weight among the others.
-
-    Examples
-    --------
-    >>> strongest_other(np.array([[1.0, 3.0, 2.0]]))
-    array([[3., 2., 3.]])
-    """
-    second, best = np.moveaxis(np.partition(weights, -2, axis=-1)[..., -2:, None], -2, 0)
-    return np.asarray(np.where(weights == best, second, best))
-
-
-def on_the_diagonal(single: FloatArray) -> ClassifierSums:
-    """Return the sums of hard clusters: two of them never overlap, and each overlaps with itself in all its rows."""
-    n_bases = len(single)
-    pair = np.zeros((n_bases, *single.shape))
-    pair[np.arange(n_bases), np.arange(n_bases)] = single
-    return ClassifierSums(pair=pair, single=single)
-
-
-def _kernel_table(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a table row by row in memory, float32 or float64; most are so already."""
-    kept = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-    return np.asarray(read_only(np.ascontiguousarray(kept)))

@@ -1,4 +1,4 @@
-"""The Dask engine: rows on the workers of a cluster, one task for each partition and pass, small sums back."""
+"""The Dask engine: rows stay on the workers of a cluster; a pass is one task per partition (``pass_task``)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any, Self
 
 from postshift._validation import FloatArray, check_count
 from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
-from postshift.engines.dask_cluster import Cluster, Patience
-from postshift.engines.dask_parts import PartedSource, Piece
-from postshift.engines.dask_worker import Call, Facts, facts_of, hold, summed
-from postshift.engines.memory import FEW_CELLS, Kernels
+from postshift.engines.dask.dask_cluster import Cluster
+from postshift.engines.dask.partitions import LazyPartition, PartitionSource
+from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_partition
+from postshift.engines.memory.memory_engine import Kernels, check_kernels
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 
 SPLIT_EVERY = 8
 
 
 class DaskEngine:
-    """Sums over rows that the workers of a Dask cluster hold; nothing of their size ever comes to the client.
+    """Sums over rows that stay on the workers of a Dask cluster; only small sums come to the client.
 
-    Every partition is computed, checked and kept by a worker when the engine is made; an error names the partition. A
-    pass is one task for each of them, by the kernels and with the sorted rows of :class:`MemoryEngine`, and its sums
-    come back by a tree whose shape depends on the number of partitions alone. So a worker that is lost in the middle
-    of a fit changes nothing: its partitions are computed again elsewhere, and the sums are the same to the last digit.
+    When the engine is made, the workers compute, check and keep the partitions; an error names the partition. A pass is
+    one task per partition, with the kernels and the sorted rows of :class:`MemoryEngine`. A tree adds the sums; its
+    shape depends on the number of partitions only. If a worker is lost during a fit, other workers compute its
+    partitions again, and the sums are the same to the last digit.
 
     Parameters
     ----------
-    source : PartedSource
-        Where the rows are: :class:`ArrayParts`, :class:`FrameParts`, :class:`ParquetParts`, :class:`ModelParts` or one
-        of your own.
+    source : PartitionSource
+        Where the rows are: :class:`ArrayParts`, :class:`FrameParts`, :class:`ParquetParts`, :class:`ModelParts` or your
+        own source.
     client : distributed.Client or str, optional
-        The cluster, or the address of its scheduler. By default the current client; where there is none, a
-        ``LocalCluster`` is started, which ends with :meth:`close` or at the end of a ``with`` block. (Programs that
-        start one keep to ``if __name__ == "__main__":``, as its processes import them.)
+        The cluster, or the address of its scheduler; by default the current client. If there is none, a
+        ``LocalCluster`` is started, which ends with :meth:`close` or at the end of a ``with`` block. (A program that
+        starts one needs ``if __name__ == "__main__":``, because the processes of the cluster import it.)
     n_categories : int, optional
         As in :class:`MemoryEngine`.
     kernels : {"auto", "numpy", "numba"}
@@ -42,10 +42,10 @@ class DaskEngine:
     split_every : int
         How many sums a task of the tree adds.
     connect_timeout, worker_timeout : float
-        Seconds that a scheduler may take to answer, and that there may be no worker at work, before the engine gives up
-        with an :class:`~postshift.exceptions.EngineError`.
+        Seconds to wait for the scheduler to answer, and for a worker to work, before an
+        :class:`~postshift.exceptions.EngineError` is raised.
     pass_timeout : float, optional
-        Seconds that a pass may take; by default as long as there are workers.
+        Seconds that a pass may take; no limit by default.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class DaskEngine:
 
     def __init__(
         self,
-        source: PartedSource,
+        source: PartitionSource,
         *,
         client: Any = None,
         n_categories: int | None = None,
@@ -73,19 +73,20 @@ class DaskEngine:
         worker_timeout: float = 60.0,
         pass_timeout: float | None = None,
     ) -> None:
-        self._kernels, self._sort_rows = _known(kernels), bool(sort_rows)
+        self._kernels, self._sort_rows = check_kernels(kernels), bool(sort_rows)  # a worker checks whether it has numba
         self._n_categories = None if n_categories is None else check_count(n_categories, name="n_categories", low=1)
         self._split_every = check_count(split_every, name="split_every", low=2)
-        patience = Patience(connect=connect_timeout, workers=worker_timeout, one_pass=pass_timeout)
-        pieces = source.pieces()
-        if not pieces:
-            raise ShapeError("there must be at least one partition. Got none")
-        self._cluster = Cluster(client, patience=patience)
+        partitions = source.partitions()
+        if not partitions:
+            raise ShapeError("the source must have at least one partition. Got none")
+        self._cluster = Cluster(
+            client, connect_timeout=connect_timeout, worker_timeout=worker_timeout, pass_timeout=pass_timeout
+        )
         self._held: list[Any] = []
         self._last_parts: list[Any] = []
         try:
-            self._held = self._cluster.compute([self._holding(piece) for piece in pieces])
-            self._facts = self._looked_at([piece.place for piece in pieces])
+            self._held = self._cluster.compute([self._holding(partition) for partition in partitions])
+            self._facts = self._checked_facts([partition.place for partition in partitions])
         except BaseException:
             self.close()
             raise
@@ -97,7 +98,7 @@ class DaskEngine:
         self.close()
 
     def close(self) -> None:
-        """Let the workers forget the rows, and end the cluster if it was started here."""
+        """Free the rows on the workers, and close the cluster if the engine started it."""
         self._held, self._last_parts = [], []
         self._cluster.close()
 
@@ -152,25 +153,25 @@ class DaskEngine:
         return found
 
     @property
-    def _first(self) -> Facts:
-        """What is known of the first partition that has rows."""
+    def _first(self) -> PartitionFacts:
+        """The facts of the first partition that has rows."""
         return next(facts for facts in self._facts if facts.n_rows)
 
-    def _holding(self, piece: Piece) -> Any:
-        """Return the task that holds a partition."""
+    def _holding(self, partition: LazyPartition) -> Any:
+        """Return the task that reads and keeps a partition."""
         from dask import delayed
 
-        return delayed(hold, pure=False)(piece.place, self._n_categories, piece.make, *piece.given)
+        return delayed(hold, pure=False)(partition.place, self._n_categories, partition.make, *partition.given)
 
-    def _looked_at(self, places: Sequence[str]) -> list[Facts]:
-        """Return what is to be known of all partitions, refused where one is wrong or not like the others."""
-        known: list[Facts] = self._cluster.made(self._cluster.each(facts_of, self._held, name="facts"), places)
+    def _checked_facts(self, places: Sequence[str]) -> list[PartitionFacts]:
+        """Return the facts of all partitions; raise if one is wrong or not like the others."""
+        known: list[PartitionFacts] = self._cluster.made(self._cluster.each(facts_of, self._held, name="facts"), places)
         full = [facts for facts in known if facts.n_rows]
         if not full:
-            raise ShapeError(f"there must be at least one row in all partitions together. Got none in {len(known)}")
+            raise ShapeError(f"the partitions must have at least one row in total. Got none in {len(known)}")
         for facts in full[1:]:
             _check_alike(full[0], facts)
-        if not any(facts.weighs for facts in full):
+        if not any(facts.has_weight for facts in full):
             raise WeightError("weights must have a sum that is positive. Got weights that are 0 in every row")
         return known
 
@@ -179,35 +180,29 @@ class DaskEngine:
         if not self._held:
             raise SettingError("this engine is closed: make another one")
         if method in ("label_sums", "classifier_sums", "pair_hits", "look") and not self._first.has_labels:
-            raise LabelError("this sample has no labels; the sums of the training side need them: pass labels=...")
-        call = Call(
+            raise LabelError("these rows have no labels; sums over training rows need them: pass labels=...")
+        call = PassCall(
             method=method,
             arguments=arguments,
             options=options,
-            many=self.n_rows * self.n_classes >= FEW_CELLS,
+            n_cells=self.n_rows * self.n_classes,
             kernels=self._kernels,
             n_categories=self._n_categories,
             sort_rows=self._sort_rows,
         )
         shared = self._cluster.share(call)
-        parts = self._cluster.each(summed, self._held, [shared] * len(self._held), name=method.replace("_", "-"))
-        # Dask's client sends at most every ten milliseconds: what the last pass left is released once this one is sent.
+        parts = self._cluster.each(sum_partition, self._held, [shared] * len(self._held), name=method.replace("_", "-"))
+        # Dask's client sends every ten milliseconds at most: the last pass is released after this one is sent.
         self._last_parts = parts
         return self._cluster.total(parts, split_every=self._split_every)
 
 
-def _known(kernels: Kernels) -> Kernels:
-    """Refuse kernels that there are not; whether numba is there is for the workers to say."""
-    if kernels not in ("auto", "numpy", "numba"):
-        raise SettingError(f"kernels must be 'auto', 'numpy' or 'numba'. Got {kernels!r} instead")
-    return kernels
-
-
-def _check_alike(first: Facts, other: Facts) -> None:
-    """Refuse a partition that is not like the first."""
-    names = {"n_classes": "classes", "n_bases": "basis functions"}
-    for name, what in names.items():
-        wanted, found = getattr(first, name), getattr(other, name)
+def _check_alike(first: PartitionFacts, other: PartitionFacts) -> None:
+    """Raise if a partition is not like the first."""
+    for what, wanted, found in (
+        ("classes", first.n_classes, other.n_classes),
+        ("basis functions", first.n_bases, other.n_bases),
+    ):
         if wanted != found:
             raise ShapeError(f"{other.place}: must have {wanted} {what}, as {first.place} has. Got {found} instead")
     for column, kind in first.types.items():

@@ -1,0 +1,215 @@
+"""The block engine: rows in files, more than memory holds, summed block by block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
+
+import numpy as np
+
+from postshift._validation import FloatArray, check_count
+from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
+from postshift.engines.blocks.row_block import BlockSource, FileFingerprint, RowBlock
+from postshift.engines.memory.memory_engine import Kernels, MemoryEngine, kernel_class, kernels_of_parts
+from postshift.exceptions import SettingError, ShapeError, WeightError
+
+Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatArray)
+MIN_ROWS = 64  # for each thread: fewer rows at a time are not worth the calls
+_MAX_ROWS = 1 << 16  # for each thread: more rows at a time are not faster
+_TABLES = 6  # of sums at a time: the total, those of the block and of its parts, while they are computed and rearranged
+_UNITS = {
+    "b": 1,
+    **{f"{p}b": 1000**k for k, p in enumerate("kmgt", 1)},
+    **{f"{p}ib": 1024**k for k, p in enumerate("kmgt", 1)},
+}
+
+
+class BlockEngine:
+    """Sums over rows that are read in blocks: every call is one pass over the source, and only sums stay in memory.
+
+    The first pass checks the rows as ``Rows.of`` does, and later passes must read the same rows again; errors name
+    the file and the rows. The sums are those of :class:`MemoryEngine`, counts to the last digit.
+
+    Parameters
+    ----------
+    source : BlockSource
+        Where the rows are: :class:`ArraySource`, :class:`ParquetSource`, :class:`ArrowSource` or your own source.
+    memory_limit : int or str
+        Bytes, or text such as ``"512 MB"``, that a pass may take: it decides how many rows are read at a time. Pages
+        of mapped files do not count, since the system takes them back when it needs them; nor do the libraries.
+    block_rows : int, optional
+        The maximum number of rows to read at a time, if the limit allows more.
+    n_threads : int
+        Threads that share a block.
+    kernels : {"auto", "numpy", "numba"}
+        As in :class:`MemoryEngine`; what "auto" takes depends on all rows, not on those of a block.
+    n_categories : int, optional
+        As in :class:`MemoryEngine`.
+
+    Examples
+    --------
+    >>> from postshift.engines import ArraySource
+    >>> source = ArraySource(np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), labels=[0, 1, 1])
+    >>> BlockEngine(source, memory_limit="1 MB", block_rows=2).label_sums().single
+    array([[1., 2.]])
+    """
+
+    def __init__(
+        self,
+        source: BlockSource,
+        *,
+        memory_limit: int | str = "1 GB",
+        block_rows: int | None = None,
+        n_threads: int = 1,
+        kernels: Kernels = "auto",
+        n_categories: int | None = None,
+    ) -> None:
+        self._source = source
+        self._limit = bytes_of(memory_limit, name="memory_limit")
+        self._most_rows = source.n_rows if block_rows is None else check_count(block_rows, name="block_rows", low=1)
+        self._n_threads = check_count(n_threads, name="n_threads", low=1)
+        self._kernels = kernels_of_parts(kernels, n_cells=source.n_rows * source.n_classes)
+        kernel_class(self._kernels)  # raises here, not in the first pass
+        n_categories = source.n_classes if n_categories is None else n_categories
+        self._n_categories = check_count(n_categories, name="n_categories", low=1)
+        self._first: FileFingerprint | None = None  # of the first pass
+        self._has_weight = False
+        self._hit_cells = (1 + self.n_bases) * self.n_bases * self.n_classes  # of the smallest tables
+        self._rows_at_a_time(self._hit_cells)  # raises if the limit is too low for any pass
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+        return self._source.n_classes
+
+    @property
+    def n_bases(self) -> int:
+        """Number of basis functions L."""
+        return self._source.n_bases
+
+    def label_sums(self) -> LabelSums:
+        """Return A, a and the totals."""
+        return self._summed(lambda block: block.label_sums(), self._hit_cells)
+
+    def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
+        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+        cells = self._hit_cells * (self.n_classes if confusions else 1)
+        features = self.n_bases * self.n_classes if confusions else 0
+        return self._summed(lambda block: block.classifier_sums(classifier, confusions=confusions), cells, features)
+
+    def gram_sums(self) -> GramSums:
+        """Return the sums of z z' and z p'."""
+        n_features = self.n_bases * self.n_classes
+        return self._summed(lambda block: block.gram_sums(), n_features * (n_features + self.n_classes), 3 * n_features)
+
+    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
+        """Return the sums of z (h p)' of the classifier."""
+        n_features = self.n_bases * self.n_classes
+        cells = (1 + n_features) * self.n_classes
+        return self._summed(lambda block: block.influence_sums(classifier), cells, 3 * n_features)
+
+    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
+        """Return the sums of w (1, columns) 1(category=i) h_j as a tensor (1 + K, R, m)."""
+        n_columns = self.n_bases * (self.n_classes if influence else 1)
+        cells = (1 + n_columns) * self._n_categories * self.n_classes
+        return self._summed(lambda block: block.look(classifier, influence=influence), cells, 3 * n_columns)
+
+    def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
+        """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
+        return self._summed(lambda block: block.pair_hits(ratios, reference=reference), self._hit_cells)
+
+    def _summed(self, summed: Callable[[MemoryEngine], Summed], cells: int, features: int = 0) -> Summed:
+        """Return the sums over all blocks; the first pass checks the rows, later ones compare them with the first."""
+        most_rows, found = min(self._rows_at_a_time(cells, features), self._most_rows), FileFingerprint()
+
+        def one(block: RowBlock) -> Summed:  # a function, so that a block is freed before the next one is read
+            found.add(block)
+            return summed(self._engine(block))
+
+        parts = map(one, self._source.blocks(most_rows))
+        total = next(parts, None)
+        if total is not None:
+            total = reduce(add, parts, total)
+        if self._first is None:
+            found.check_rows(self._source.n_rows)
+            if not self._has_weight:
+                raise WeightError("weights must have a sum that is positive. Got weights that are 0 in every row")
+            self._first = found
+        elif found != self._first:
+            for block in self._source.blocks(most_rows):
+                block.check(n_labels=self._n_categories)  # its error, if any, says which rows
+            found.check_same(self._first)
+        if total is None:
+            raise ShapeError("the source must have rows. Got none")
+        return total
+
+    def _engine(self, block: RowBlock) -> MemoryEngine:
+        """Return an engine over one block, which is checked in the first pass."""
+        if self._first is None:
+            block.check(n_labels=self._n_categories)
+            self._has_weight |= block.has_weight
+        rows = block.converted()
+        return MemoryEngine(
+            rows,
+            block_rows=max(-(-len(rows.eta) // self._n_threads), 1),
+            n_threads=self._n_threads,
+            kernels=self._kernels,
+            n_categories=self._n_categories,
+            sort_rows=False,  # a block is summed once
+        )
+
+    def _rows_at_a_time(self, cells: int, features: int = 0) -> int:
+        """Return how many rows may be read at a time; raise if they are too few.
+
+        ``cells`` is the size of a table of the sums; ``features`` is how many numbers a pass computes of each row,
+        beside a few times m and L.
+        """
+        source, n_classes, n_bases = self._source, self.n_classes, self.n_bases
+        fixed = source.fixed_bytes + 8 * cells * (_TABLES + self._n_threads)
+        # Sums by ``core.sums`` hold up to eight tables (rows, m) in double precision, labels, weights, clusters and
+        # an order of rows.
+        row = source.row_bytes + 8 * (8 * n_classes + 4 * n_bases + features) + 64
+        fewest = min(MIN_ROWS * self._n_threads, source.n_rows)
+        if fixed + fewest * row > self._limit:
+            whole = f", {shown(source.fixed_bytes)} of it for the largest row group or record batch of the files"
+            raise SettingError(
+                f"memory_limit must be at least {shown(fixed + fewest * row)} for {fewest} rows of {n_classes} classes "
+                f"and {n_bases} basis functions{whole if source.fixed_bytes else ''}. Got {shown(self._limit)} instead"
+            )
+        return min((self._limit - fixed) // row, _MAX_ROWS * self._n_threads)
+
+
+def bytes_of(value: Any, *, name: str) -> int:
+    """Return a number of bytes, given as such or as text.
+
+    Examples
+    --------
+    >>> bytes_of("1.5 GB", name="memory_limit"), bytes_of("64MiB", name="memory_limit")
+    (1500000000, 67108864)
+    """
+    if not isinstance(value, str):
+        return check_count(value, name=name, low=1)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", value)
+    if found is None or found[2].lower() not in _UNITS:
+        raise SettingError(
+            f"{name} must be a number of bytes or text such as '512 MB' or '2 GiB'. Got {value!r} instead"
+        )
+    return int(float(found[1]) * _UNITS[found[2].lower()])
+
+
+def shown(size: int) -> str:
+    """Return a number of bytes as text, rounded up so that it can be given as a limit.
+
+    Examples
+    --------
+    >>> shown(1_234_567), shown(999)
+    ('1.3 MB', '999 B')
+    """
+    for unit in ("GB", "MB", "kB"):
+        scale = _UNITS[unit.lower()]
+        if size >= scale:
+            return f"{np.ceil(10 * size / scale) / 10:g} {unit}"
+    return f"{size} B"
