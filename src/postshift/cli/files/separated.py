@@ -1,8 +1,7 @@
-"""Files of separated values: every value in the column that its place names, or a refusal with the number of the line.
+"""Files of separated values: each value belongs to the column of its place, or the line is refused.
 
-pandas takes the first column of a file for an index where rows have more values than the header has names, which moves
-every value by a column. Here an empty field at the end of a row is dropped, and other rows with too many values are
-refused.
+pandas takes the first column of a file as an index if rows have more values than the header has names, and every value
+moves by a column. Here an empty field at the end of a row is dropped, and other rows with too many values are refused.
 """
 
 from __future__ import annotations
@@ -22,20 +21,21 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TableError(ValueError):
-    """A table that cannot be taken as it is; the message goes after the name of the file."""
+    """A table that cannot be used as it is; the message follows the name of the file."""
 
 
 def read_separated(content: bytes, *, separator: str, compressed: bool) -> Any:
-    """Return the frame in a file of separated values, encoded in UTF-8, or UTF-16 with its mark."""
+    """Return the frame in a file of separated values, encoded in UTF-8, or in UTF-16 with a byte order mark."""
     text = _utf8(gzip.decompress(content) if compressed else content)
     header = _header(text, separator)
     frame = _frame(text, separator, len(header))
     blank = [name for name, given in zip(frame.columns, header, strict=True) if not given.strip()]
-    return frame.drop(columns=[name for name in blank if _is_empty(frame[name])])
+    empty = [name for name in blank if frame[name].dropna().astype(str).str.strip().eq("").all()]
+    return frame.drop(columns=empty)
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse names that stand twice: which column is meant could not be said."""
+    """Raise if two columns have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise TableError(f"two columns are called {twice[0]!r}: rename one of them")
@@ -54,7 +54,7 @@ def _utf8(content: bytes) -> bytes:
 
 
 def _records(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line of each record, and its values; blank lines are none."""
+    """Yield the number of the first line of each record, and its values; blank lines are skipped."""
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", newline="")
     reader = csv.reader(stream, delimiter=separator)
     first = 1
@@ -65,7 +65,7 @@ def _records(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header(text: bytes, separator: str) -> list[str]:
-    """Return the names of the columns, refused where the file is empty or has another separator."""
+    """Return the names of the columns; raise if the file is empty or has another separator."""
     header = next((values for _, values in _records(text, separator)), None)
     if header is None:
         raise TableError("it is empty: give a file with a header and rows")
@@ -80,43 +80,30 @@ def _header(text: bytes, separator: str) -> list[str]:
 
 
 def _frame(text: bytes, separator: str, width: int) -> Any:
-    """Return the frame; where a row has more values than there are names, of the rows without their empty ends."""
+    """Return the frame; if a row has more values than there are names, drop the empty fields at its end."""
     import pandas as pd
 
     try:
         frame = pd.read_csv(io.BytesIO(text), sep=separator, low_memory=False)
     except pd.errors.ParserError as error:
         if "EOF inside string" in str(error):
-            raise TableError(_unclosed(text, separator)) from error
+            *_, (number, _) = _records(text, separator)  # the open quotation mark is in the last record
+            raise TableError(f"a quotation mark in line {number} is never closed: close it, or remove it") from error
     else:
-        if isinstance(frame.index, pd.RangeIndex):  # no column was taken for an index
+        if isinstance(frame.index, pd.RangeIndex):  # pandas took no column as an index
             return frame
     return pd.read_csv(io.BytesIO(_without_ends(text, separator, width)), sep=separator, low_memory=False)
 
 
 def _without_ends(text: bytes, separator: str, width: int) -> bytes:
-    """Return the file without the empty fields beyond its columns; any other field there is refused."""
+    """Return the file without empty fields beyond its columns; raise if another field is there."""
     cut = io.StringIO(newline="")
     writer = csv.writer(cut, delimiter=separator, lineterminator="\n")
     for number, values in _records(text, separator):
         if any(value.strip() for value in values[width:]):
             raise TableError(
                 f"line {number} has {len(values)} values, and the header has {width} names: give every column a name, "
-                "and quote values that have the separator in them"
+                "and put values that contain the separator in quotes"
             )
         writer.writerow(values[:width])
     return cut.getvalue().encode()
-
-
-def _unclosed(text: bytes, separator: str) -> str:
-    """Say where the quotation mark stands that is never closed: in the last record."""
-    number = 1
-    for number, _ in _records(text, separator):  # noqa: B007
-        pass
-    return f"a quotation mark in line {number} is never closed: close it, or remove it"
-
-
-def _is_empty(column: Any) -> bool:
-    """Return whether a column has nothing in any row."""
-    kept = column.dropna()
-    return bool(kept.astype(str).str.strip().eq("").all())

@@ -1,4 +1,4 @@
-"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz, told apart by their suffix; written atomically."""
+"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz by their suffix; written atomically."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import hashlib
 import io
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,21 +16,12 @@ import numpy as np
 
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, one_line
-from postshift.cli.separated import TableError, check_names, read_separated
+from postshift.cli.files.separated import TableError, check_names, read_separated
 from postshift.core.archive import write_arrays, write_atomically
 
-# What the arrays of an npz archive are called, and the option that a user would otherwise name their column with.
-_ARRAYS = {"labels": "label", "groups": "groups", "weights": "weight"}
+# Arrays of an npz archive, and the option that names such a column in other formats.
+_ARRAYS = {"labels": "label", "groups": "groups", "weights": "sample_weight"}
 _STEM, _FEATURE = "eta_", "x"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """Rows of a table that stand one after the other in a file, from its row ``first`` on."""
-
-    file: str
-    first: int
-    n_rows: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,50 +37,43 @@ class FileTable:
     digest : str
         A digest of its bytes.
     usual : mapping of str to str
-        Options that need not be given for this file, as its format says them: ``proba``, ``label``, ...
-    segments : tuple of Segment
-        Where the rows stand, unless they are all those of the one file.
+        Defaults of options that the format gives for this file: ``proba``, ``label``, ...
+    segments : tuple of (str, int, int)
+        Where the rows come from, if they are not all the rows of one file: file, first row in it, number of rows.
     """
 
     path: Path
     frame: Any
     digest: str
     usual: Mapping[str, str] = field(default_factory=dict)
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         """Return the file's name and number of rows."""
         return f"{self.path.name}, {len(self.frame):,} rows"
 
     def row(self, chosen: Any) -> str:
-        """Say which row is the first that a mask chooses: its number, and its file where there are several."""
+        """Return the number of the first row in a mask, with its file if there are several."""
         file, number = self._origin(chosen)
         return f"row {number}" if len(self.segments) < 2 else f"row {number} of {file}"
 
     def row_of_file(self, chosen: Any) -> str:
-        """Say which row is the first that a mask chooses, and of which file."""
+        """Return the number of the first row in a mask, with its file."""
         file, number = self._origin(chosen)
         return f"row {number} of {file}"
 
     def _origin(self, chosen: Any) -> tuple[Any, int]:
-        """Return file and number of the first row that a mask chooses."""
+        """Return file and number of the first row in a mask."""
         place = int(np.argmax(chosen))
-        for segment in self.segments:
-            if place < segment.n_rows:
-                return segment.file, segment.first + place
-            place -= segment.n_rows
+        for file, first, n_rows in self.segments:
+            if place < n_rows:
+                return file, first + place
+            place -= n_rows
         return self.path, place
 
 
-def read_table(path: str | os.PathLike[str]) -> FileTable:
-    """Return the table in a file.
-
-    Parameters
-    ----------
-    path : str or path
-        With one of the suffixes .csv, .tsv, .parquet, .feather, .arrow or .npz; .csv.gz and .tsv.gz too.
-    """
-    file = Path(path)
+def read_table(file: Path) -> FileTable:
+    """Return the table in a file of any format: .csv, .tsv (also .gz), .parquet, .feather, .arrow or .npz."""
     read = _by_suffix(_READERS, file)
     content = read_bytes(file)
     try:
@@ -101,7 +84,7 @@ def read_table(path: str | os.PathLike[str]) -> FileTable:
         raise
     except TableError as error:
         raise UsageError(f"{file}: {error}") from error
-    except Exception as error:  # whatever pandas, pyarrow or zipfile say of a damaged file
+    except Exception as error:  # pandas, pyarrow and zipfile raise errors of many types on a damaged file
         raise FileError(
             f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and the file whole?"
         ) from error
@@ -110,32 +93,26 @@ def read_table(path: str | os.PathLike[str]) -> FileTable:
     return FileTable(path=file, frame=frame, digest=digest_of(content), usual=usual)
 
 
-def write_table(frame: Any, path: str | os.PathLike[str]) -> None:
-    """Write a frame to a file in the format that its suffix names; an interrupted write leaves the old file."""
-    file = Path(path)
-    write = _by_suffix(_WRITERS, file)
-    if not file.parent.is_dir():
-        raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
-    if file.is_dir():
-        raise FileError(f"{file} is a folder: name a file")
-    write_atomically(file, lambda stream: write(frame, stream))
+def write_table(frame: Any, file: Path) -> None:
+    """Write a frame in the format of the file's suffix; an interrupted write leaves the old file."""
+    check_output(file, force=True)
+    write_atomically(file, lambda stream: _WRITERS[suffix_of(file)](frame, stream))
 
 
-def check_output(path: str | os.PathLike[str], *, force: bool) -> None:
-    """Refuse a file that could not be written later on, for its suffix or folder, or that must not be replaced."""
-    file = Path(path)
+def check_output(file: Path, *, force: bool) -> None:
+    """Raise if a table cannot be written to this file."""
     _by_suffix(_WRITERS, file)
     check_place(file, force=force)
 
 
 def check_place(file: Path, *, force: bool) -> None:
-    """Refuse a file whose folder is not there, and one that is there, unless it may be replaced."""
+    """Raise if the folder of a file does not exist, or if the file exists and may not be replaced."""
     if not file.parent.is_dir():
-        raise FileError(f"there is no folder {file.parent}: make it, or write elsewhere")
+        raise FileError(f"there is no folder {file.parent}: create it, or choose another one")
     if file.is_dir():
         raise FileError(f"{file} is a folder: name a file")
     if file.exists() and not force:
-        raise UsageError(f"{file} is there already: add --force to replace it, or name another file with -o")
+        raise UsageError(f"{file} exists: add --force to replace it, or name another file with -o")
 
 
 def is_table_name(path: Path) -> bool:
@@ -144,20 +121,20 @@ def is_table_name(path: Path) -> bool:
 
 
 def check_file(file: Path) -> None:
-    """Refuse a file that is not there."""
+    """Raise if there is no such file."""
     with _explained(file), file.open("rb"):
         pass
 
 
 def read_bytes(file: Path) -> bytes:
-    """Return the bytes of a file; where there is none, the nearest name is offered."""
+    """Return the bytes of a file."""
     with _explained(file):
         return file.read_bytes()
 
 
 @contextlib.contextmanager
 def _explained(file: Path) -> Iterator[None]:
-    """Say of a file that is not there which name is the nearest."""
+    """Suggest the nearest name if there is no such file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -171,7 +148,7 @@ def _explained(file: Path) -> Iterator[None]:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest by which a file is known again.
+    """Return the digest that identifies the content of a file.
 
     Examples
     --------
@@ -182,30 +159,26 @@ def digest_of(content: bytes) -> str:
 
 
 def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
-    """Return what belongs to the suffix of a file."""
+    """Return the entry for the suffix of a file."""
     kind = suffix_of(file)
     if kind not in table:
-        raise UsageError(unknown(kind, table, what="file format") + f" (it is told by the suffix of {file.name!r})")
+        raise UsageError(unknown(kind, table, what="file format") + f" (the suffix of {file.name!r})")
     return table[kind]
 
 
 def suffix_of(file: Path) -> str:
-    """Return the suffix, both of two where the file is compressed."""
+    """Return the suffix; both suffixes of a compressed file."""
     return "".join(file.suffixes[-2:]) if file.suffix == ".gz" else file.suffix
 
 
-# -- reading ---------------------------------------------------------------------------------------------------
+# -- reading: each reader returns the frame, and the options that the format gives ------------------------------
 
 Read = tuple[Any, Mapping[str, str]]
 
 
 def _read_csv(separator: str, *, compressed: bool = False) -> Callable[[bytes], Read]:
     """Return a reader of separated values."""
-
-    def read(content: bytes) -> Read:
-        return read_separated(content, separator=separator, compressed=compressed), {}
-
-    return read
+    return lambda content: (read_separated(content, separator=separator, compressed=compressed), {})
 
 
 def _read_parquet(content: bytes) -> Read:
@@ -218,12 +191,11 @@ def _read_parquet(content: bytes) -> Read:
 
 
 def _read_arrow(content: bytes) -> Read:
-    """Read an Arrow file (Feather too) or stream."""
+    """Read an Arrow file (also Feather) or stream."""
     import pyarrow as pa
 
-    source = pa.BufferReader(content)
     try:
-        table = pa.ipc.open_file(source).read_all()
+        table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
     except pa.ArrowInvalid:
         table = pa.ipc.open_stream(pa.BufferReader(content)).read_all()
     return table.to_pandas().reset_index(drop=True), {}
@@ -234,7 +206,7 @@ def _read_npz(content: bytes) -> Read:
     import pandas as pd
 
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ValueError("it is no npz archive")
+        raise ValueError("it is not an npz archive")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     usual: dict[str, str] = {}
@@ -274,13 +246,11 @@ _READERS: dict[str, Callable[[bytes], Read]] = {
 # -- writing ---------------------------------------------------------------------------------------------------
 
 
-def _write_csv(separator: str) -> Callable[[Any, BinaryIO], None]:
+def _write_csv(separator: str) -> Callable[[Any, BinaryIO], object]:
     """Return a writer of separated values."""
-
-    def write(frame: Any, stream: BinaryIO) -> None:
-        stream.write(frame.to_csv(None, index=False, sep=separator, lineterminator="\n").encode())
-
-    return write
+    return lambda frame, stream: stream.write(
+        frame.to_csv(None, index=False, sep=separator, lineterminator="\n").encode()
+    )
 
 
 def _write_parquet(frame: Any, stream: BinaryIO) -> None:
@@ -291,7 +261,7 @@ def _write_parquet(frame: Any, stream: BinaryIO) -> None:
 
 
 def _write_arrow(frame: Any, stream: BinaryIO) -> None:
-    """Write an Arrow file, uncompressed so that every reader of Arrow takes it."""
+    """Write an Arrow file, uncompressed so that every Arrow reader can read it."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -306,7 +276,7 @@ def _write_npz(frame: Any, stream: BinaryIO) -> None:
     write_arrays(stream, plain)
 
 
-_WRITERS: dict[str, Callable[[Any, BinaryIO], None]] = {
+_WRITERS: dict[str, Callable[[Any, BinaryIO], object]] = {
     ".csv": _write_csv(","),
     ".tsv": _write_csv("\t"),
     ".parquet": _write_parquet,
