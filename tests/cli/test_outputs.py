@@ -1,4 +1,4 @@
-"""Many rows: what they are judged by is said before the work, and the run does not copy all of them."""
+"""Many rows: samples are announced before the work, and validation.csv is limited."""
 
 import numpy as np
 import pandas as pd
@@ -7,6 +7,7 @@ import pytest
 from tests.cli.helpers import inside, make_rows
 
 N_ROWS, N_CLASSES = 24_000, 60
+
 KEPT = 1_000_000 // N_CLASSES
 
 
@@ -33,7 +34,7 @@ def test_how_many_rows_judge_is_said_before_and_after(large):
     (said,) = [place for place, line in enumerate(lines) if "20,000 of the 24,000 validation rows" in line]
     first = next(place for place, line in enumerate(lines) if line.startswith("fit: step 1"))
     assert said < first
-    assert "a draw of the 24,000 validation rows" in done.out
+    assert "a random sample of the 24,000 validation rows" in done.out
 
 
 def test_the_copy_of_the_rows_is_bounded_and_says_so(large):
@@ -41,7 +42,7 @@ def test_the_copy_of_the_rows_is_bounded_and_says_so(large):
     kept = pd.read_csv(folder / "run" / "validation.csv")
     assert len(kept) == KEPT
     assert kept["row"].is_monotonic_increasing
-    assert kept["row"].max() > KEPT  # a draw of all rows, not the first ones
+    assert kept["row"].max() > KEPT  # a sample of all rows, not the first ones
     judged = int(done.out.partition(" on ")[2].split()[0].replace(",", ""))
     assert kept["held_out"].notna().sum() == judged
     given = np.load(folder / "val.npz")

@@ -1,17 +1,21 @@
-"""What files hold reaches the terminal as text: no control character of theirs is ever sent to it."""
+"""Output is plain text: no control character of a file reaches the terminal; progress and JSON."""
 
 import json
 import os
 import shutil
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from postshift.cli.console import Console, as_json
 from tests.cli.helpers import environment, fit, inside, make_rows, postshift, script
 
 RED = "\x1b[31m"
+
 TITLE = "\x1b]0;owned\x07"  # sets the title of a terminal
+
 MARKS = {"ant": f"ant{RED}", "bee": f"be\u202ee{TITLE}", "cat": "cat\x9b2J"}
 
 
@@ -152,3 +156,35 @@ def test_paths_that_are_no_text(made, files, tmp_path):
     how = ["--label", "y", "--metric", "f1_macro"]
     done = fit("--val", tmp_path / odd, *how, "--out", tmp_path / f"run-{odd}")
     assert done.code == 0, done.err
+
+
+def test_json_has_no_nan():
+    assert json.loads(as_json({"a": np.float64("inf"), "b": np.arange(2), "c": [float("nan")]})) == {
+        "a": None,
+        "b": [0, 1],
+        "c": [None],
+    }
+
+
+class _Context:
+    def __init__(self, name, parent=None, max_subtasks=None):
+        self.task_name, self.parent, self.max_subtasks = name, parent, max_subtasks
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_on_a_terminal_and_elsewhere(terminal, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR" if terminal else "NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with Console().progress("fit") as progress:
+        root = _Context("root")
+        stage = _Context("stage", root, 30)
+        for context in (root, stage, *(_Context(f"step {k}", stage) for k in range(30))):
+            progress.on_fit_task_begin(None, context)
+        progress.on_fit_task_end(None, stage)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    lines = [line for line in shown.err.splitlines() if "of at most 30" in line]
+    assert len(lines) == (0 if terminal else 10)
+    assert "30/30" in shown.err or not terminal
+    with Console(quiet=True).progress("fit") as progress:
+        assert progress is None

@@ -1,4 +1,4 @@
-"""Columns that only number the rows are no features: they are left out, and that is said."""
+"""Classes and labels, probabilities, features, and columns that only number the rows."""
 
 import json
 
@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from postshift.cli.errors import UsageError
+from postshift.cli.files.columns import canonical, classes_of, eta_of, feature_columns, labels_of, probability_columns
+from postshift.cli.files.tables import FileTable
 from tests.cli.helpers import fit_inside, inside, make_rows
 
 HOW = ("--label", "y", "--metric", "f1_macro", "--method", "influence [tree]")
@@ -51,11 +54,12 @@ def plain(tmp_path_factory):
     return folder
 
 
-def labels_of(run):
+def labels_after(run):
     return pd.read_csv(run / "validation.csv")["after"].tolist()
 
 
 SHUFFLED = np.random.default_rng(0).permutation(400)
+
 CERTAIN = {
     "the index of to_csv": (indexed, "Unnamed: 0"),
     "an index of other numbers": (lambda frame: frame.set_axis(SHUFFLED), "Unnamed: 0"),
@@ -78,7 +82,7 @@ def test_numbers_of_rows_are_left_out(case, plain, tmp_path):
     assert len(said) == 1, done.err
     assert "left out" in said[0]
     assert "--features" in said[0]
-    assert labels_of(tmp_path / "run") == labels_of(plain / "run")
+    assert labels_after(tmp_path / "run") == labels_after(plain / "run")
     assert "left out" in (tmp_path / "run" / "report.html").read_text()
     done = inside("predict", tmp_path / "run", plain / "test.csv", "-o", tmp_path / "labels.csv")  # needs no index
     assert done.code == 0, done.err
@@ -88,7 +92,7 @@ def test_parquet_with_an_index(plain, tmp_path):
     folder = write(tmp_path / "rows", lambda frame: frame.assign(**{"Unnamed: 0": frame.index}), suffix=".parquet")
     done = fitted(folder, tmp_path / "run", suffix=".parquet")
     assert "'Unnamed: 0'" in done.err
-    assert labels_of(tmp_path / "run") == labels_of(plain / "run")
+    assert labels_after(tmp_path / "run") == labels_after(plain / "run")
 
 
 def test_features_can_still_name_them(tmp_path):
@@ -146,3 +150,65 @@ def test_a_model_without_names_gets_its_columns_only(files, tmp_path):
     assert done.code == 0, done.err
     done = inside("predict", tmp_path / "run", tmp_path / "test.csv", "-o", tmp_path / "labels.csv")
     assert done.code == 0, done.err
+
+
+def table(**columns):
+    return FileTable(path="rows.csv", frame=pd.DataFrame(columns), digest="")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(1, "1"), (1.0, "1.0"), ("01", 1), (-0.0, 0), (True, "TRUE"), (np.int8(3), "3"), (" a", "a")]
+)
+def test_labels_that_are_the_same(left, right):
+    assert canonical(left) == canonical(right)
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, True), (0.5, "0"), ("a", "A"), (10, 1), (-1, 1), (1e300, 1e299)])
+def test_labels_that_differ(left, right):
+    assert canonical(left) != canonical(right)
+
+
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [
+        ([1, 0, 1], (0, 1)),
+        ([1.0, 0.0], (0.0, 1.0)),
+        ([True, False], (False, True)),
+        (["0", "1"], ("0", "1")),
+    ],
+)
+def test_classes_have_the_type_of_the_labels(labels, values):
+    names = ["false", "true"] if isinstance(labels[0], bool) else ["0", "1"]
+    found = classes_of(names, pd.Series(labels))[1]
+    assert found == values
+    assert [type(value) for value in found] == [type(value) for value in values]
+
+
+def test_two_columns_of_the_same_class_are_refused():
+    with pytest.raises(UsageError, match="both read as '1'"):
+        classes_of(["1", "1.0"])
+
+
+def test_labels_of_a_column():
+    classes = {"names": ("0", "1"), "values": ("no", "yes")}
+    assert labels_of(table(y=[1.0, 0.0, 1.0]), "y", **classes).tolist() == ["yes", "no", "yes"]
+    with pytest.raises(UsageError, match=r"label '2.0' .* \(2 rows, the first is row 1\)"):
+        labels_of(table(y=[1.0, 2.0, 2.0]), "y", **classes)
+
+
+def test_the_star_is_the_class_and_other_columns_are_left_out():
+    rows = table(p_a=[0.5], p_b=[0.5], p_y=[1], q=[2])
+    assert probability_columns(rows, "p_*", but=["p_y", None]) == {"a": "p_a", "b": "p_b"}
+    assert feature_columns(rows, but=["p_a", "p_b"], chosen=None) == ["p_y", "q"]
+    with pytest.raises(UsageError, match="one column only, 'qa'"):
+        probability_columns(table(qa=[1], p=[2]), "q*")
+
+
+def test_probabilities_are_checked():
+    assert eta_of(table(a=[1.0], b=[3.0]), ["a", "b"], normalise=True).tolist() == [[0.25, 0.75]]
+    with pytest.raises(UsageError, match=r"row 1 .* -0\.1 in column 'a'"):
+        eta_of(table(a=[0.5, -0.1], b=[0.5, 1.1]), ["a", "b"], normalise=False)
+    with pytest.raises(UsageError, match=r"row 0 .* all 0"):
+        eta_of(table(a=[0.0], b=[0.0]), ["a", "b"], normalise=True)
+    with pytest.raises(UsageError, match="missing or infinite, the first is row 1"):
+        eta_of(table(a=[0.5, np.nan], b=[0.5, 1.0]), ["a", "b"], normalise=False)

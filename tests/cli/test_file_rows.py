@@ -1,9 +1,12 @@
-"""One column of probabilities for two classes, and the column of the groups as a basis."""
+"""What is read of a table: one column of probabilities for two classes, types of labels, weights."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.helpers import fit_inside, inside, postshift
+from postshift.cli.files.parquet_files import read_rows
+from postshift.cli.run.rule_file import LoadedRun
+from tests.cli.helpers import CLASSES, fit_inside, inside, postshift
 
 
 @pytest.fixture
@@ -84,3 +87,39 @@ def test_the_column_of_the_groups_can_be_a_basis(folder):
     assert inside("evaluate", "run", "test_both.csv", "--json", cwd=folder).code == 0
     unnamed = fit_inside("--val", "val_both.csv", *how, "--basis", "tree:3", "--out", "tree", cwd=folder)
     assert unnamed.code == 2  # a tree reads features only, and needs training rows
+
+
+def test_numbers_as_labels_keep_their_type_and_weights_count(files, tmp_path):
+    codes = {"ant": 1.0, "bee": 2.0, "cat": 3.0}
+    for name in ("val", "test"):
+        frame = pd.read_csv(files / f"{name}.csv").replace({"y": codes})
+        frame["y"] = frame["y"].astype(float)
+        frame.rename(columns={"p_ant": "p_1", "p_bee": "p_2", "p_cat": "p_3"}).to_csv(tmp_path / f"{name}.csv")
+    run = tmp_path / "run"
+    how = ["--val", tmp_path / "val.csv", "--label", "y", "--metric", "accuracy", "--out", run]
+    done = fit_inside(*how, "--sample-weight", "amount", "--features", "x*", "--json")
+    assert done.code == 0, done.err
+    plain = pd.read_csv(tmp_path / "val.csv")
+    right = plain[["p_1", "p_2", "p_3"]].to_numpy().argmax(axis=1) + 1 == plain["y"]
+    assert done.json["before"] == pytest.approx(np.average(right, weights=plain["amount"]), abs=0.02)
+    assert inside("predict", run, tmp_path / "test.csv", "-o", tmp_path / "out.parquet", "--quiet").code == 0
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(found.columns) == ["row", "label"]
+    assert found["label"].dtype == np.float64
+    assert set(found["label"]) <= {1.0, 2.0, 3.0}
+
+
+def test_normalise_divides_each_row_by_its_sum(files, tmp_path):
+    frame = pd.read_csv(files / "val.csv")
+    scaled = frame.copy()
+    scaled.loc[:, [f"p_{name}" for name in CLASSES]] *= 7
+    scaled.to_csv(tmp_path / "scaled.csv", index=False)
+    how = ["--label", "y", "--metric", "f1_macro"]
+    plain = fit_inside("--val", files / "val.csv", *how, "--out", tmp_path / "a")
+    done = fit_inside("--val", tmp_path / "scaled.csv", *how, "--normalise", "--out", tmp_path / "b")
+    assert (plain.code, done.code) == (0, 0), done.err
+    labels = [pd.read_csv(tmp_path / name / "validation.csv")["after"].tolist() for name in "ab"]
+    assert labels[0] == labels[1]
+    loaded = LoadedRun.open(tmp_path / "b", trust_model=False)
+    rows = loaded.reader().rows(read_rows(tmp_path / "scaled.csv"))
+    assert rows.eta.sum(axis=1) == pytest.approx(1)

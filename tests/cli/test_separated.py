@@ -1,4 +1,4 @@
-"""Odd files of separated values: the right labels, or a refusal that names the line."""
+"""Files of separated values: each value in its column, or a refusal with the number of the line."""
 
 import gzip
 

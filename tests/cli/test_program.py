@@ -1,5 +1,6 @@
-"""A program as the metric: its number, its failures, and runs that are stopped and taken up again."""
+"""A program as the metric: stopped, failing, hanging, resumed."""
 
+import io
 import json
 import os
 import shutil
@@ -9,9 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from postshift.cli.errors import FileError, UsageError, WorkError
+from postshift.cli.program import Answers, number_in, predictions_file, split_command
 from tests.cli.helpers import FAST, environment, fit, fit_inside, inside, postshift, script
 
 # It counts its runs in a file beside it, and scores by the labels that it alone knows.
@@ -105,7 +109,7 @@ def test_stopped_runs_go_on_where_they_were(folder):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "error: stopped; 2 answers are stored; go on with the same command and --resume\n"
+    assert err == "error: stopped; 2 answers are stored; resume with the same command and --resume\n"
     assert json.loads((folder / "run" / "run.json").read_text())["state"] == "failed"
     assert fit_inside(*waiting, cwd=folder).code == 2  # neither --resume nor --force
 
@@ -159,7 +163,7 @@ def test_a_program_that_hangs_is_killed_with_its_children_and_the_run_goes_on(fo
     )
     done = fit(*how("run"), "--metric-timeout", "2", cwd=folder)
     assert done.code == 1
-    assert "did not end within 2 s" in done.error
+    assert "timed out after 2 s" in done.error
     assert "--metric-timeout" in done.error
     child = int((folder / "child").read_text())
     for _ in range(100):
@@ -199,7 +203,7 @@ def test_a_request_to_terminate_ends_the_program_too(folder):
     script(folder / "score.py", how_to_end + "os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(600)\n")
     done = fit_inside(*how("run"), cwd=folder)
     assert done.code == 143
-    assert done.error == "stopped; 0 answers are stored; go on with the same command and --resume"
+    assert done.error == "stopped; 0 answers are stored; resume with the same command and --resume"
     assert not is_alive(int((folder / "pid").read_text()))
 
 
@@ -220,3 +224,35 @@ def test_force_with_a_program_that_fails_keeps_the_old_run_and_its_answers(folde
     assert asked(folder) - n_asked == done.json["program_runs"] == done.json["queries"] - 2
     assert (folder / "run" / "rule.skops").read_bytes() != old
     assert not [path for path in folder.iterdir() if path.name.startswith(".run")]
+
+
+def test_answers_are_kept_and_half_a_line_is_dropped(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    answers = Answers(path)
+    answers.add("a", 0.1)
+    answers.add("b", 1e-17)
+    with path.open("a") as stream:
+        stream.write('{"predictions": "c", "val')
+    again = Answers(path)
+    assert (len(again), again.get("a"), again.get("b"), again.get("c")) == (2, 0.1, 1e-17, None)
+    again.add("c", 2.0)
+    assert Answers(path).get("c") == 2.0
+    whole = path.read_text()
+    path.write_text(whole.replace("1e-17", "1e-11"))
+    with pytest.raises(FileError, match=r"line 2 of .* was damaged"):
+        Answers(path)
+    path.write_text(whole)
+    path.write_text("rubbish\n" + path.read_text())
+    with pytest.raises(FileError, match="line 1 of"):
+        Answers(path)
+
+
+def test_what_programs_read_and_print():
+    text = predictions_file(np.array(["a,b", 'c"d']))
+    assert pd.read_csv(io.BytesIO(text)).to_dict("list") == {"row": [0, 1], "label": ["a,b", 'c"d']}
+    assert number_in("1\n 2e-3 \n\n", "p") == 0.002
+    for wrong in ("inf", "1 2", "", "0.5\nend"):
+        with pytest.raises(WorkError):
+            number_in(wrong, "p")
+    with pytest.raises(UsageError, match="cannot be split"):
+        split_command("sh '{predictions}")

@@ -1,7 +1,4 @@
-"""Advice in messages: the options are there, and who follows the advice succeeds.
-
-Every message that any test of this folder sees is held to the first half of that, see ``check_advice``.
-"""
+"""Options: those in messages exist and help, and those of Python parameters have the same names."""
 
 import ast
 import re
@@ -14,6 +11,7 @@ import postshift.cli
 from tests.cli.helpers import check_advice, fit_inside, inside, options_of, script
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "report", "metrics", "bases", "doctor")
+
 BASE = ("--label", "y", "--metric", "f1_macro")
 
 
@@ -87,10 +85,12 @@ def fit(*arguments):
 
 
 VAL = ("--val", "val.csv")
+
 ASKED = (
     "fit", *VAL, "--metric-command", "./share.py {predictions}", "--budget", 30, "--quiet",
     "--out", "run",
 )  # fmt: skip
+
 FITS = {
     "sums": (fit("--val", "val-sums.csv", *BASE), "--normalise", fit("--val", "val-sums.csv", *BASE, "--normalise")),
     "columns": (fit("--val", "val-q.csv", *BASE), "--proba", fit("--val", "val-q.csv", *BASE, "--proba", "q_*")),
@@ -178,14 +178,14 @@ def test_advice_about_files_that_are_there(shop):
 
 
 def test_advice_about_columns_of_new_rows(shop):
-    assert inside(*fit(*VAL, *BASE, "--weight", "amount"), cwd=shop).code == 0
+    assert inside(*fit(*VAL, *BASE, "--sample-weight", "amount"), cwd=shop).code == 0
     for command in (("evaluate", "run"), ("predict", "run", "-o", "o.csv")):
         done = inside(*command, "test-q.csv", cwd=shop)
         assert (done.code, "--proba of the fit" in done.error) == (2, True)
         done = inside(*command, "test-sums.csv", cwd=shop)
         assert (done.code, "fit again with --normalise" in done.error) == (2, True)
     done = inside("evaluate", "run", "test-light.csv", cwd=shop)
-    assert (done.code, "--weight of the fit" in done.error) == (2, True)
+    assert (done.code, "--sample-weight of the fit" in done.error) == (2, True)
     again = fit(*VAL, *BASE, "--normalise", "--force")
     assert inside(*again, cwd=shop).code == 0
     assert inside("evaluate", "run", "test-sums.csv", cwd=shop).code == 0

@@ -1,4 +1,4 @@
-"""The command line on a Dask cluster of processes: as in memory, with no more than a draw of the rows here."""
+"""The command line on a Dask cluster of processes: the same results as in memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import json
 import os
 import signal
 import socket
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 pytest.importorskip("distributed")
-
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
 
 from postshift.cli import cluster
 from postshift.cli.errors import FileError, WorkError
-from postshift.cli.parquet_files import parquet_files
-from postshift.cli.parts_folder import written_folder
-from postshift.cli.rule_file import RuleFile
+from postshift.cli.files.folders import label_folder
+from postshift.cli.run.rule_file import LoadedRun
 from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
 from postshift.persistence import dump
@@ -31,6 +30,7 @@ from tests.engines.dask_clusters import local_cluster
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 N_FILES = 3
+
 HOW = ("--label", "y", "--metric", "g_mean", "--basis", "col:region", "--method", "influence [region]", "--quiet")
 
 
@@ -69,8 +69,8 @@ def fit(rows, out, *more, how=HOW, train=None):
 
 
 def same_rule(found, expected):
-    """Check that two runs have one rule up to rounding: sums of parts round otherwise than one sum."""
-    found, expected = (RuleFile.load(run / "rule.skops").shifter for run in (found, expected))
+    """Check that two runs have one rule up to rounding: sums over partitions are rounded in another order."""
+    found, expected = (LoadedRun.open(run, trust_model=False).shifter for run in (found, expected))
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
 
 
@@ -170,7 +170,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(rows, address, tmp_path, monkeyp
 @pytest.mark.usefixtures("few_drawn")
 def test_a_model_weights_and_a_tree(rows, address, tmp_path, monkeypatch):
     how = (
-        "--label", "y", "--weight", "amount", "--metric", "f1_macro", "--basis", "tree:2", "--features", "x*",
+        "--label", "y", "--sample-weight", "amount", "--metric", "f1_macro", "--basis", "tree:2", "--features", "x*",
         "--method", "influence [tree]", "--model", rows / "model.skops", "--quiet",
     )  # fmt: skip
     monkeypatch.setattr(dask_rows, "DRAWN_ROWS", 300)  # all, so that the tree is the same
@@ -318,20 +318,19 @@ def test_too_many_rows_for_a_score(rows, monkeypatch):
 
 
 def test_files_and_folders_that_workers_do_not_see(address, tmp_path):
-    """The files vanish once they were looked at; a real cluster may not have them from the start."""
-    files = parquet_files(write_parts(make_rows(30, 0), tmp_path / "gone"))
-    for file in (tmp_path / "gone").iterdir():
-        file.unlink()
-    with cluster.connected(address) as held:
-        lost = cluster.ClusterTable(files, held)
-        with pytest.raises(FileError, match=r"partition 0 .* a worker sees no such file"):
+    """The files are removed after their metadata was read; on a real cluster the workers may never have seen them."""
+    folder = write_parts(make_rows(30, 0), tmp_path / "gone")
+    with cluster.cluster_table(folder, address) as lost:
+        for file in folder.iterdir():
+            file.unlink()
+        with pytest.raises(FileError, match=r"partition 0 .* a worker cannot find the file"):
             lost.draw(seed=0)
-        work = cluster.WrittenLabels(labelling=None, folder=str(tmp_path / "none" / "labels"))
-        with pytest.raises(FileError, match=r"a worker sees no folder .*none"):
+        work = partial(cluster._write_partition, None, None, False, str(tmp_path / "none" / "labels"))
+        with pytest.raises(FileError, match=r"a worker cannot find the folder .*none"):
             lost.each(work)
     with (
-        pytest.raises(WorkError, match=r"0 of 3 parts are in .*: the workers must see that folder"),
-        written_folder(tmp_path / "labels", n_parts=3),
+        pytest.raises(WorkError, match=r"0 of 3 partitions are in .*: the workers must see that folder"),
+        label_folder(tmp_path / "labels", n_partitions=3),
     ):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["gone"]

@@ -1,10 +1,12 @@
-"""Every documented failure: one line with the remedy, its exit code, and nothing left behind."""
+"""Every documented failure: one line that says what to do, its exit code, and no files left behind."""
 
 import json
 
 import pandas as pd
 import pytest
 
+from postshift.cli.errors import WorkError, explained
+from postshift.exceptions import ArchiveError, BudgetError, MetricError, SettingError
 from tests.cli.helpers import fit, fit_inside, inside, postshift
 
 BASE = ("--label", "y", "--metric", "f1_macro")
@@ -69,7 +71,7 @@ def test_wrong_columns_and_names(options, texts, val, tmp_path):
     ("options", "texts"),
     [
         ([*BASE, "--proba", "p_ant"], ["a pattern with one star", "'p_cat'"]),
-        ([*BASE, "--weight", "amuont"], ["no column 'amuont'", "did you mean 'amount'?"]),
+        ([*BASE, "--sample-weight", "amuont"], ["no column 'amuont'", "did you mean 'amount'?"]),
         ([*BASE, "--features", "x*,regoin"], ["no feature column 'regoin'", "did you mean 'region'?"]),
         ([*BASE, "--basis", "tree:4"], ["labels of training rows", "--train"]),
         ([*BASE, "--basis", "col:regoin"], ["no column 'regoin'", "did you mean 'region'?"]),
@@ -176,3 +178,13 @@ def test_debug_shows_the_traceback(val, tmp_path):
     assert done.code == 2
     assert "Traceback" in done.err
     assert done.err.splitlines()[-1].startswith("error: there is no column 'yy'")
+
+
+def test_exit_codes():
+    assert explained(SettingError("x"))[0] == explained(BudgetError("x"))[0] == 2
+    assert explained(ArchiveError("x"))[0] == explained(OSError(13, "Permission denied", "f"))[0] == 3
+    assert explained(MetricError("x"))[0] == explained(MemoryError())[0] == 1
+    assert explained(KeyError("k")) == (1, "unexpected KeyError: 'k' (--debug shows where)")
+    wrapped = MetricError("long")
+    wrapped.__cause__ = WorkError("short")
+    assert explained(wrapped) == (1, "short")

@@ -1,4 +1,4 @@
-"""The positive class on the command line: by its name, in brackets, by --pos-label, and read back from a run."""
+"""Metrics by name with their positive class, in a Python file, and as a table of costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,102 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score, recall_score
 
-from tests.cli.helpers import fit_inside, inside, postshift
+from postshift.cli.app import run
+from postshift.cli.errors import WorkError
+from postshift.cli.metric_option import read_metric
+from tests.cli.helpers import CLASSES, fit, fit_inside, inside, postshift
+
+METRICS = '''
+"""Metrics of a user's own."""
+import helpers_of_mine
+import numpy as np
+from postshift.metrics import from_confusion
+from sklearn.metrics import cohen_kappa_score, make_scorer
+
+def profit(y_true, y_pred, amount, sample_weight=None):
+    return np.average(helpers_of_mine.right(y_true, y_pred) * amount, weights=sample_weight)
+
+def worst(y_true, y_pred, groups):
+    return min(np.mean((y_true == y_pred)[groups == group]) for group in np.unique(groups))
+
+trace = from_confusion(np.trace, name="trace")
+scorer = make_scorer(cohen_kappa_score)
+
+def net_loss(y_true, y_pred, amount):
+    return np.mean((y_true != y_pred) * amount)
+
+def one(y_pred):
+    return 1.0
+
+def broken(y_true, y_pred):
+    raise RuntimeError("no such thing")
+'''
+
+
+@pytest.mark.slow
+def test_metrics_of_ones_own(files, tmp_path):
+    (tmp_path / "my_metrics.py").write_text(METRICS)
+    (tmp_path / "helpers_of_mine.py").write_text("def right(a, b):\n    return a == b\n")
+    how = ["--val", files / "val.csv", "--label", "y"]
+    done = fit(*how, "--metric", "my_metrics.py:profit", "--out", "run", "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.json["metric"] == "profit"
+    assert (tmp_path / "run" / "metric.py").read_text() == METRICS
+    (tmp_path / "my_metrics.py").write_text("raise SystemExit")  # evaluate reads the copy
+    refused = inside("evaluate", "run", files / "test.csv", cwd=tmp_path)
+    assert refused.code == 2
+    assert "--trust-metric" in refused.error
+    scored = postshift("evaluate", "run", files / "test.csv", "--trust-metric", "--json", cwd=tmp_path)
+    assert scored.code == 0, scored.err
+    test = pd.read_csv(files / "test.csv")
+    before = test[[f"p_{name}" for name in CLASSES]].idxmax(axis=1).str[2:]
+    assert scored.json["before"] == pytest.approx(((before == test["y"]) * test["amount"]).mean())
+    (tmp_path / "my_metrics.py").write_text(METRICS)
+    done = fit(
+        *how, "--metric", "my_metrics.py:worst", "--groups", "region", "--method", "influence", "--budget", "30",
+        "--out", "worst", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert 0 < done.json["queries"] <= 30
+    named = ("--metric", "my_metrics.py:worst")  # the copy alone does not find what it imports
+    scored = inside("evaluate", "worst", files / "test.csv", *named, "--json", cwd=tmp_path)
+    right = before == test["y"]
+    assert scored.json["before"] == pytest.approx(right.groupby(test["region"]).mean().min())
+    broken = fit_inside(
+        *how, "--metric", "my_metrics.py:broken", "--method", "influence", "--out", "broken", cwd=tmp_path
+    )
+    assert broken.code == 1
+    assert "no such thing" in broken.error
+    assert not (tmp_path / "broken").exists()
+    for name in ("trace", "scorer"):
+        assert fit_inside(*how, "--metric", f"my_metrics.py:{name}", "--out", name, cwd=tmp_path).code == 0
+    wrong = fit_inside(*how, "--metric", "my_metrics.py:one", "--out", "one", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "from_predictions(one)" in wrong.error
+    wrong = fit_inside(*how, "--metric", "my_metrics.py:net_loss", "--out", "one", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "from_labels(net_loss)" in wrong.error
+    unknown = fit_inside(*how, "--metric", "my_metrics.py:porfit", "--out", "broken", cwd=tmp_path)
+    assert unknown.code == 2
+    assert "did you mean 'profit'?" in unknown.error
+
+
+def test_costs_from_a_table(files, tmp_path):
+    # Rows and columns in another order than the classes.
+    (tmp_path / "costs.csv").write_text("true,cat,ant,bee\nbee,1,4,0\ncat,0,9,1\nant,1,0,1\n")
+    how = ["--val", files / "val.csv", "--label", "y", "--out", "run"]
+    done = fit_inside(*how, "--metric", "cost:costs.csv", "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    scored = inside("evaluate", "run", files / "test.csv", "--json", cwd=tmp_path).json
+    costs = np.array([[0, 1, 1], [4, 0, 1], [9, 1, 0]])
+    for name in ("before", "after"):
+        assert -scored[name] == pytest.approx((costs * np.array(scored["confusion"][name])).sum() / 200)
+    assert scored["after"] > scored["before"]
+    (tmp_path / "two.csv").write_text("true,ant,bee\nant,0,1\nbee,1,0\n")
+    done = fit_inside(*how, "--force", "--metric", "cost:two.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "must name the 3 classes" in done.error
+
 
 SICK, WELL = "hypothyroid", "negative"
 
@@ -147,3 +242,10 @@ def test_the_list_of_metrics_has_the_grammar():
     assert "f1[CLASS]" in done.out
     assert "--pos-label" in done.out
     assert "f1[CLASS]" in inside("metrics", "--json").json["one_class"]
+
+
+def test_a_python_file_that_cannot_be_imported(tmp_path, files):
+    (tmp_path / "bad.py").write_text("import nothing_of_that_name")
+    with pytest.raises(WorkError, match="nothing_of_that_name"):
+        read_metric(f"{tmp_path / 'bad.py'}:f", None)
+    assert run(["fit", "--val", str(files / "val.csv"), "--label", "y", "--metric", "none.py:f", "--out", "r"]) == 3

@@ -1,20 +1,24 @@
-"""Run folders from elsewhere: nothing in one makes code run or names a file outside; --force removes only ours."""
+"""Run folders: which files are ours, damaged and tampered runs, resuming and replacing."""
 
 import gzip
 import importlib.util
 import itertools
 import json
+import os
 import py_compile
 import shutil
 
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from postshift.cli.errors import UsageError, WorkError
+from postshift.cli.run import folder as run_folder
 from postshift.persistence import dump
-from tests.cli.helpers import fit, fit_inside, inside, make_rows, postshift, script
-from tests.cli.test_programs import SCORE
+from tests.cli.helpers import contents, fit, fit_inside, inside, make_rows, postshift, script
+from tests.cli.test_program import SCORE
 
 COSTS = "true,ant,bee,cat\nant,0,1,1\nbee,4,0,1\ncat,9,1,0\n"
+
 HITS = """import numpy as np
 
 def hits(y_true, y_pred, sample_weight=None):
@@ -35,11 +39,6 @@ def tampered(run, **changes):
         else:
             header[name] = {**header[name], **change} if isinstance(change, dict) else change
     (run / "run.json").write_text(json.dumps(header))
-
-
-def contents(folder):
-    """All files of a folder by their relative paths, with their bytes."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -92,9 +91,6 @@ def of_costs(_of_costs, tmp_path):
     return tmp_path / "of_costs"
 
 
-# -- no code, no file outside ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["copy", "outside"])
 def test_a_metric_that_calls_itself_a_name_runs_no_code(where, made, files, hostile, tmp_path):
     run, _ = made
@@ -112,7 +108,9 @@ def test_a_metric_that_calls_itself_a_name_runs_no_code(where, made, files, host
 
 
 KINDS = ("name", "cost", "file", "program", "other", None, ["file"])
+
 TEXTS = ("x.py:f", "f1[x.py:f]", "cost:x.py:f", "{outside}:f", "f1_macro")
+
 COPIES = (None, "metric.py", "../x.py", "{outside}", "sub/../metric.py", ["metric.py"])
 
 
@@ -314,9 +312,6 @@ def test_answers_are_not_written_through_a_link(asking):
     assert done.code == 3, done.err
     assert "answers.jsonl" in done.error
     assert diary.read_text() == "dear diary, no end of the line"
-
-
-# -- what --force removes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -553,27 +548,10 @@ def test_the_advice_for_other_settings_and_another_program_works(asking):
     folder, options = asking
     assert fit_inside(*options, cwd=folder).code == 1
     script(folder / "score.py", SCORE)
-    other = fit_inside(*options, "--seed", 3, "--resume", cwd=folder)
+    other = fit_inside(*options, "--random-state", 3, "--resume", cwd=folder)
     assert other.code == 2
     assert "--force" in other.error
-    assert fit_inside(*options, "--seed", 3, "--force", cwd=folder).code == 0
-
-
-def test_the_demo_replaces_no_rows_of_others(tmp_path):
-    (tmp_path / "train.csv").write_text("a,b\n1,2\n")
-    before = contents(tmp_path)
-    done = inside("demo", "--out", tmp_path, "--force")
-    assert done.code == 2, done.err
-    assert "train.csv" in done.error
-    assert contents(tmp_path) == before
-
-
-def test_the_demo_writes_nothing_beside_a_run_of_others(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text("{}")
-    done = inside("demo", "--out", tmp_path, "--force")
-    assert done.code == 2, done.err
-    assert contents(tmp_path) == {"run/run.json": b"{}"}
+    assert fit_inside(*options, "--random-state", 3, "--force", cwd=folder).code == 0
 
 
 def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(made, how, tmp_path):
@@ -582,3 +560,45 @@ def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(made, how, tmp_pa
     assert fit_inside(*how, "--metric", "accuracy", "--out", tmp_path / "link", "--force").code == 0
     assert (tmp_path / "link").is_symlink()
     assert header_of(run)["settings"]["metric"] == "accuracy"
+
+
+HEADER = {
+    "settings": {},
+    "digests": {},
+    "layout": {"class_names": ["a", "b"], "class_values": ["a", "b"]},
+    "metric": {"text": "accuracy", "kind": "name", "digest": None},
+    "copies": {},
+    "program": None,
+}
+
+
+def test_two_processes_do_not_write_the_same_run(tmp_path):
+    first, second = (run_folder.RunWriter(tmp_path / "run", force=False, resume=False) for _ in range(2))
+    with first.writing(HEADER, resumable=True):
+        pid = os.fork() if hasattr(os, "fork") else None
+        if pid == 0:
+            code = 1
+            try:
+                with second.writing(HEADER, resumable=True):
+                    pass
+            except UsageError as error:
+                code = 0 if "another process" in str(error) else 2
+            finally:
+                os._exit(code)
+        assert pid is None or os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert run_folder.open_run(tmp_path / "run").state == "finished"
+
+
+def test_a_failed_run_that_cannot_be_resumed_leaves_nothing(tmp_path):
+    def make(*, resumable):
+        writer = run_folder.RunWriter(tmp_path / "run", force=False, resume=True)
+        with writer.writing(HEADER, resumable=resumable):
+            raise WorkError("no luck")
+
+    with pytest.raises(WorkError):
+        make(resumable=False)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(WorkError):
+        make(resumable=True)
+    assert run_folder.open_run(tmp_path / "run", finished=False).state == "failed"
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["why"] == "no luck"

@@ -1,4 +1,4 @@
-"""Run folders and models that were made to do harm: ``postshift predict`` refuses them, and nothing of them runs."""
+"""Rules and models that were made to do harm: they are refused, and nothing of them runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from postshift.cli.cluster import WrittenLabels
+from postshift.cli.files.tables import digest_of
 from postshift.cli.program import Answers, Program
-from postshift.cli.tables import digest_of
+from postshift.cli.run.folder import RunWriter
 from postshift.persistence import load
 from tests.cli.helpers import fit_inside, inside, make_rows, postshift
 
@@ -66,7 +66,7 @@ HOSTILE = {
     "a program as a method": lambda content, marker: with_method(content, program(marker)),
     "a program instead of the shifter": lambda content, marker: content | {"shifter": program(marker)},
     "a program in a transformer": lambda content, marker: with_basis(content, FunctionTransformer(program(marker))),
-    "a class that writes files": lambda content, _: with_posterior(content, FunctionTransformer(WrittenLabels)),
+    "a class that writes files": lambda content, _: with_posterior(content, FunctionTransformer(RunWriter)),
     "a call of the shell": lambda content, marker: with_posterior(content, partial(os.system, f"touch '{marker}'")),
     "a caller of methods": lambda content, _: with_posterior(content, operator.methodcaller("tofile", "ran")),
     "a function of NumPy": lambda content, _: with_posterior(content, np.exp),

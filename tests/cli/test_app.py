@@ -1,4 +1,4 @@
-"""Help, lists and the doctor: quick, and of use where half of the packages is missing."""
+"""Help, lists and wrong usage, also if packages are missing."""
 
 import subprocess
 import sys
@@ -73,27 +73,6 @@ def test_bases_lists_every_one_and_how_to_write_ones_own():
     assert found["bases"] == basis_catalogue()
     assert "col:COLUMN" in found["own"]
     assert inside("bases").out.count("\n") > len(basis_catalogue())
-
-
-def test_doctor_tells_what_there_is(tmp_path):
-    done = postshift("doctor", "--json", POSTSHIFT_DATA=str(tmp_path))
-    assert done.code == 0, done.err
-    found = done.json
-    assert found["ok"]
-    assert found["data"] == str(tmp_path)
-    by_name = {(each["extra"], each["name"]): each for each in found["packages"]}
-    assert by_name[None, "numpy"]["version"]
-    assert by_name["cli", "typer"]["problem"] == ""
-    assert all(each["problem"].startswith("pip install") for each in found["packages"] if not each["version"])
-
-
-def test_doctor_fails_where_a_required_package_is_broken(tmp_path):
-    broken = tmp_path / "sklearn"
-    broken.mkdir()
-    (broken / "__init__.py").write_text("raise ImportError('built for another Python')")
-    done = postshift("doctor", PYTHONPATH=str(tmp_path))
-    assert done.code == 1
-    assert "built for another Python" in done.out
 
 
 @pytest.mark.parametrize(
