@@ -143,7 +143,7 @@ def test_runs_of_another_version_unfinished_and_damaged(made, files, tmp_path):
     header = json.loads((run / "run.json").read_text())
     test, out = files / "test.csv", tmp_path / "o.csv"
     (run / "run.json").write_text(json.dumps({**header, "format": 99, "postshift": "9.9"}))
-    refused(postshift("predict", run, test, "-o", out), 2, "postshift 9.9", "format 99", "reads format 1", out=out)
+    refused(postshift("predict", run, test, "-o", out), 2, "postshift 9.9", "format 99", "reads format 2", out=out)
     (run / "run.json").write_text(json.dumps({**header, "state": "running"}))
     refused(inside("report", run), 2, "not finished", "--resume")
     (run / "run.json").write_text("{")

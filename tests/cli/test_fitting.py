@@ -22,7 +22,7 @@ def test_a_run_holds_all_that_it_should(made, files):
     assert done.err == ""
     assert {path.name for path in run.iterdir()} == FILES
     header = json.loads((run / "run.json").read_text())
-    assert (header["state"], header["format"], header["settings"]["metric"]) == ("finished", 1, "g_mean")
+    assert (header["state"], header["format"], header["settings"]["metric"]) == ("finished", 2, "g_mean")
     metrics = json.loads((run / "metrics.json").read_text())
     assert {name: value for name, value in done.json.items() if name not in ("run", "report")} == metrics
     assert metrics["after"] > metrics["before"]

@@ -2,12 +2,17 @@
 
 import ast
 import re
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 
 import postshift.cli
+from postshift import PostShiftClassifier, PostShifter
+from postshift.cli.app import app
+from postshift.cli.options import FROM_FILES, PARAMETERS
 from tests.cli.helpers import check_advice, fit_inside, inside, options_of, script
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "report", "metrics", "bases", "doctor")
@@ -30,7 +35,27 @@ def test_every_option_and_command_that_a_text_names_is_there():
         named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*\w", text))
         assert named <= every, (file, named - every)
         commands = set(re.findall(r"\bpostshift ([a-z]+)\b", text))
-        assert commands <= {*COMMANDS, "writes", "did"}, (file, text)
+        assert commands <= {*COMMANDS, "did", "wrote"}, (file, text)
+
+
+def test_options_of_python_parameters_have_their_names():
+    """Every parameter of the estimators, and the weights of fit, has an option of its name or comes from the files."""
+    given = {*signature(PostShiftClassifier).parameters, *signature(PostShifter).parameters, "sample_weight"}
+    assert "sample_weight" in signature(PostShiftClassifier.fit).parameters
+    assert given == {*PARAMETERS, *FROM_FILES}
+    fit_options = {each.name: each.opts for each in get_command(app).commands["fit"].params}
+    for parameter, option in PARAMETERS.items():
+        assert option == f"--{parameter.replace('_', '-')}"
+        assert fit_options[parameter] == [option]
+
+
+def test_an_option_has_one_name_in_all_commands():
+    """The long name of an option is the name of its parameter; only --output has a short one."""
+    for command in COMMANDS:
+        for each in get_command(app).commands[command].params:
+            long = [option for option in each.opts if option.startswith("--")]
+            assert long == [f"--{each.name.replace('_', '-')}"] or each.param_type_name == "argument"
+            assert set(each.opts) - set(long) <= {"-o", each.name}
 
 
 def test_the_check_sees_advice_that_cannot_be_followed():

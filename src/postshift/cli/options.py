@@ -77,7 +77,6 @@ Data = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        "--scheduler",
         metavar="ADDRESS",
         help="Read the Parquet files on the workers of a Dask cluster: tcp://host:port, or local for a cluster of "
         "processes on this machine.",
@@ -90,7 +89,6 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 PosLabel = Annotated[
     str | None,
     typer.Option(
-        "--pos-label",
         help="The positive class, for a named metric that has one (f1, precision, recall, jaccard, and gaps between "
         "groups). Default for two classes: the one called 1, true, yes, y, positive or pos.",
     ),

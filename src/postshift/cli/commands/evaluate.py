@@ -19,15 +19,9 @@ def command(
     run: Run,
     data: Data,
     *,
-    label: Annotated[
-        str | None, typer.Option("--label", help="The column of the labels. Default: as in the fit.")
-    ] = None,
-    groups: Annotated[
-        str | None, typer.Option("--groups", help="The column of the groups. Default: as in the fit.")
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="Another metric. Default: the metric of the fit.")
-    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the labels. Default: as in the fit.")] = None,
+    groups: Annotated[str | None, typer.Option(help="The column of the groups. Default: as in the fit.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Another metric. Default: the metric of the fit.")] = None,
     pos_label: PosLabel = None,
     trust_model: TrustModel = False,
     trust_metric: TrustMetric = False,

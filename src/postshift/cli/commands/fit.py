@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,10 @@ import typer
 from postshift.cli.console import Console, user_scores
 from postshift.cli.options import Debug, Json, PosLabel, Quiet, Scheduler, TrustModel
 
-_ROWS, _METRIC, _RULE, _RUN = "Rows", "Metric", "Rule", "Run"
+# Options of each part of the help; the name of an option is that of its parameter.
+_rows, _metric, _rule, _run = (
+    partial(typer.Option, rich_help_panel=panel) for panel in ("Rows", "Metric", "Rule", "Run")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,154 +91,83 @@ def command(
     *,
     val: Annotated[
         Path,
-        typer.Option(
-            "--val",
+        _rows(
             help="Validation rows: .csv, .tsv, .parquet, .feather, .arrow or .npz (arrays eta and labels; optional: X, "
             "classes, groups, weights). Rows are counted from 0.",
-            rich_help_panel=_ROWS,
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", help="The folder of the run.", rich_help_panel=_RUN, show_default=False)
-    ],
+    out: Annotated[Path, _run(help="The folder of the run.", show_default=False)],
     train: Annotated[
         Path | None,
-        typer.Option(
-            "--train",
+        _rows(
             help="Training rows (optional); their labels may be wrong. A file, a folder of Parquet files, or a pattern "
-            "in quotes: 'rows/*.parquet'.",
-            rich_help_panel=_ROWS,
+            "in quotes: 'rows/*.parquet'."
         ),
     ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option("--label", help="The column of the labels.", rich_help_panel=_ROWS),
-    ] = None,
+    label: Annotated[str | None, _rows(help="The column of the labels.")] = None,
     proba: Annotated[
         str | None,
-        typer.Option(
-            "--proba",
+        _rows(
             help="The columns of probabilities; the star stands for the class. Default: 'p_*'. For two classes one "
-            "column is enough: --proba score --positive yes.",
-            rich_help_panel=_ROWS,
+            "column is enough: --proba score --positive yes."
         ),
     ] = None,
     positive: Annotated[
-        str | None,
-        typer.Option(
-            "--positive",
-            help="The class whose probabilities the single column of --proba holds.",
-            rich_help_panel=_ROWS,
-        ),
+        str | None, _rows(help="The class whose probabilities the single column of --proba holds.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model",
+        _rows(
             help="A fitted model (.skops or .joblib) that gives the probabilities; give training rows that it was not "
-            "fitted to.",
-            rich_help_panel=_ROWS,
+            "fitted to."
         ),
     ] = None,
     trust_model: TrustModel = False,
-    normalise: Annotated[
-        bool,
-        typer.Option("--normalise", help="Divide each row of probabilities by its sum.", rich_help_panel=_ROWS),
-    ] = False,
+    normalise: Annotated[bool, _rows("--normalise", help="Divide each row of probabilities by its sum.")] = False,
     features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            help="Columns for bases and model, as in 'age,income,x*'. Default: all other columns.",
-            rich_help_panel=_ROWS,
-        ),
+        str | None, _rows(help="Columns for bases and model, as in 'age,income,x*'. Default: all other columns.")
     ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", help="The column of the groups, for a metric over groups.", rich_help_panel=_ROWS),
-    ] = None,
-    sample_weight: Annotated[
-        str | None, typer.Option("--sample-weight", help="The column of the sample weights.", rich_help_panel=_ROWS)
-    ] = None,
+    groups: Annotated[str | None, _rows(help="The column of the groups, for a metric over groups.")] = None,
+    sample_weight: Annotated[str | None, _rows(help="The column of the sample weights.")] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
-            "--metric",
-            help="What to maximise: a name (see postshift metrics), 'f1[yes]' for one class against the rest, "
-            "my_metrics.py:profit or cost:costs.csv.",
-            rich_help_panel=_METRIC,
+        _metric(
+            help="What to maximise: a name (see postshift metrics), 'f1\\[yes]' for one class against the rest, "
+            "my_metrics.py:profit or cost:costs.csv."
         ),
     ] = None,
     pos_label: PosLabel = None,
     metric_command: Annotated[
         str | None,
-        typer.Option(
-            "--metric-command",
+        _metric(
             help="A program that reads predictions (CSV with the columns row,label) and prints a number on its last "
-            "line: './score.sh {predictions}'. It is run without a shell.",
-            rich_help_panel=_METRIC,
+            "line: './score.sh {predictions}'. It is run without a shell."
         ),
     ] = None,
-    metric_timeout: Annotated[
-        float,
-        typer.Option(
-            "--metric-timeout", min=0.001, help="Kill the program after so many seconds.", rich_help_panel=_METRIC
-        ),
-    ] = 60.0,
+    metric_timeout: Annotated[float, _metric(min=0.001, help="Kill the program after so many seconds.")] = 60.0,
     metric_scale: Annotated[
-        float,
-        typer.Option(
-            "--metric-scale",
-            min=1e-12,
-            help="The width of the range of the program's numbers; noise is measured against it.",
-            rich_help_panel=_METRIC,
-        ),
+        float, _metric(min=1e-12, help="The width of the range of the program's numbers; noise is measured against it.")
     ] = 1.0,
-    less_is_better: Annotated[
-        bool, typer.Option("--less-is-better", help="Minimise the program's number.", rich_help_panel=_METRIC)
-    ] = False,
+    less_is_better: Annotated[bool, _metric("--less-is-better", help="Minimise the program's number.")] = False,
     budget: Annotated[
-        int | None,
-        typer.Option(
-            "--budget",
-            min=1,
-            help="The maximum number of queries, for a metric that is a program.",
-            rich_help_panel=_METRIC,
-        ),
+        int | None, _metric(min=1, help="The maximum number of queries, for a metric that is a program.")
     ] = None,
     basis: Annotated[
-        str,
-        typer.Option(
-            "--basis",
-            help="Where the weights may differ, as in 'col:region,kmeans:5,tree:4' (see postshift bases).",
-            rich_help_panel=_RULE,
-        ),
+        str, _rule(help="Where the weights may differ, as in 'col:region,kmeans:5,tree:4' (see postshift bases).")
     ] = "auto",
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
+        _rule(
             help="auto (an average of the rules, weighted by their scores), best, or one rule: paper, influence, "
-            "plug-in search, smoothed plug-in, stack, ...",
-            rich_help_panel=_RULE,
+            "plug-in search, smoothed plug-in, stack, ..."
         ),
     ] = "auto",
-    random_state: Annotated[
-        int, typer.Option("--random-state", min=0, help="Seed of folds and random samples.", rich_help_panel=_RULE)
-    ] = 0,
-    n_jobs: Annotated[
-        int | None,
-        typer.Option("--n-jobs", help="Number of processes; -1 for one per core.", rich_help_panel=_RULE),
-    ] = None,
+    random_state: Annotated[int, _rule(min=0, help="Seed of folds and random samples.")] = 0,
+    n_jobs: Annotated[int | None, _rule(help="Number of processes; -1 for one per core.")] = None,
     scheduler: Scheduler = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace an existing run when the new one is finished.", rich_help_panel=_RUN),
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume a run that was stopped.", rich_help_panel=_RUN)
-    ] = False,
+    force: Annotated[bool, _run("--force", help="Replace an existing run when the new one is finished.")] = False,
+    resume: Annotated[bool, _run("--resume", help="Resume a run that was stopped.")] = False,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,

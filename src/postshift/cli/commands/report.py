@@ -17,7 +17,7 @@ def command(
     *,
     test: Annotated[
         Path | None,
-        typer.Option("--test", help="Rows with labels that were not used for the fit: the page is about them."),
+        typer.Option(help="Rows with labels that were not used for the fit: the page is about them."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -29,13 +29,13 @@ def command(
         bool, typer.Option("--force", help="Replace the file of --output; pages in the run are always replaced.")
     ] = False,
     label: Annotated[
-        str | None, typer.Option("--label", help="With --test: the column of the labels. Default: as in the fit.")
+        str | None, typer.Option(help="With --test: the column of the labels. Default: as in the fit.")
     ] = None,
     groups: Annotated[
-        str | None, typer.Option("--groups", help="With --test: the column of the groups. Default: as in the fit.")
+        str | None, typer.Option(help="With --test: the column of the groups. Default: as in the fit.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="With --test: another metric. Default: the metric of the fit.")
+        str | None, typer.Option(help="With --test: another metric. Default: the metric of the fit.")
     ] = None,
     pos_label: PosLabel = None,
     trust_model: TrustModel = False,

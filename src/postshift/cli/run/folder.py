@@ -41,7 +41,7 @@ from postshift.cli.metric_option import MetricOption, check_stored, copy_suffix,
 from postshift.core.archive import CONTENT_ERRORS, locked, write_atomically
 from postshift.exceptions import PostshiftError
 
-FORMAT = 1
+FORMAT = 2
 RUN, RULE, METRICS, HISTORY = "run.json", "rule.skops", "metrics.json", "history.csv"
 VALIDATION, FACTS, REPORT, ANSWERS = "validation.csv", "facts.json", "report.html", "answers.jsonl"
 TEST_REPORT = "test_report.html"
