@@ -122,7 +122,7 @@ def test_rows_without_a_label_or_a_number(changed, tmp_path):
 def test_folders_that_cannot_be_written(val, tmp_path):
     (tmp_path / "file").write_text("")
     done = fit("--val", val, *BASE, "--out", tmp_path / "file" / "run")
-    refused(done, 3, "cannot be made", "Not a directory")
+    refused(done, 3, "cannot create the folder", "Not a directory")
     refused(fit_inside("--val", val, *BASE, "--out", tmp_path / "file"), 3, "is a file")
 
 

@@ -59,15 +59,7 @@ def cluster_table(path: Path, scheduler: str, *, most: int | None = None) -> Ite
 
 
 class ClusterTable:
-    """The rows of Parquet files that every worker can read under the same path.
-
-    Parameters
-    ----------
-    files : ParquetFiles
-        The files.
-    cluster : Cluster
-        Reads them.
-    """
+    """The rows of Parquet files that every worker of a cluster can read under the same path."""
 
     def __init__(self, files: ParquetFiles, cluster: Cluster) -> None:
         self.files, self._cluster = files, cluster
@@ -106,14 +98,7 @@ class ClusterTable:
     def training_side(self, reader: RowReader, bases: Bases, like: FileRows) -> dict[str, Any]:
         """Return the training rows for a fit, as Dask arrays whose blocks stay on the workers.
 
-        Parameters
-        ----------
-        reader : RowReader
-            Reads the rows.
-        bases : Bases
-            Bases fitted to the sample.
-        like : FileRows
-            The sample, which has the types of all rows.
+        The bases are fitted to the sample ``like``, which has the types of all rows.
         """
         held = self._started(partial(_training_arrays, reader, bases.fitted))
         self._cluster.made(self._cluster.each(_fault, held, name="fault"), [each.place for each in self.partitions])

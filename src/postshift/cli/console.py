@@ -29,15 +29,7 @@ _WIDE = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Console:
-    """Where a command writes.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether only errors, and the JSON object, are shown.
-    as_json : bool
-        Whether the result is one JSON object on stdout.
-    """
+    """Where a command writes; ``quiet`` shows errors and the JSON object only, ``as_json`` writes that object."""
 
     quiet: bool = False
     as_json: bool = False
@@ -212,11 +204,6 @@ def _plain(value: Any) -> Any:
 
 def user_scores(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return scores and intervals in the user's numbers: inside, a cost has a minus so that greater is better.
-
-    Parameters
-    ----------
-    found : mapping
-        Has before, after, gain, intervals, and ``less_is_better``.
 
     Examples
     --------

@@ -153,16 +153,9 @@ def _name_of(text: str, kind: Kind) -> str:
 
 
 def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> MetricOption:
-    """Return the metric of a user's text.
+    """Return the metric of a text: a name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
 
-    Parameters
-    ----------
-    text : str
-        A name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
-    layout : Layout
-        Has the classes, for a table of costs.
-    pos_label : str, optional
-        The positive class: ``f1`` and ``yes`` are ``f1[yes]``.
+    A table of costs needs the classes of the layout. ``f1`` with the positive class ``yes`` is ``f1[yes]``.
     """
     kind = kind_of(text)
     _check_pos_label(text, kind, pos_label)

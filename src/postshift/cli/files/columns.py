@@ -91,12 +91,7 @@ def canonical(value: Any) -> str:
 def classes_of(names: Sequence[str], labels: Any = None) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the names of the classes by which labels are compared, and their values of the label column's type.
 
-    Parameters
-    ----------
-    names : sequence of str
-        As the columns or the model name them.
-    labels : pandas.Series, optional
-        The label column.
+    ``names`` are the texts of the columns or of the model, ``labels`` is the label column, if there is one.
 
     Examples
     --------

@@ -21,15 +21,9 @@ _REMEDY = "give the columns of the fit (--features of the fit chooses them)"
 
 
 def read_model(path: Path, *, trust: bool) -> Any:
-    """Return the model in a file.
+    """Return the model in a .skops or a .joblib file.
 
-    Parameters
-    ----------
-    path : Path
-        A .skops or a .joblib file.
-    trust : bool
-        Whether its source is trusted: reading a .joblib file runs code, and a .skops file creates objects of the types
-        that it names.
+    Reading a .joblib file runs code, and a .skops file creates objects of the types that it names: only if ``trust``.
     """
     if path.suffix not in SUFFIXES:
         raise UsageError(f"{path} must be a .skops or a .joblib file: save the model as one of them")
