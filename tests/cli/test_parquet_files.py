@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from postshift.cli.errors import UsageError
-from postshift.cli.files.columns import eta_of, numbers
+from postshift.cli.files.formats import read_table
 from postshift.cli.files.parquet_files import parquet_files, read_rows
-from postshift.cli.files.tables import read_table
+from postshift.cli.files.table_columns import eta_of, numbers
 
 
 def write_parts(folder, *frames):

@@ -14,7 +14,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from postshift.cli.files.tables import digest_of
+from postshift.cli.files.formats import digest_of
 from postshift.cli.program import Answers, Program
 from postshift.cli.run.folder import RunWriter
 from postshift.persistence import load

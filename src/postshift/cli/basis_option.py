@@ -17,9 +17,9 @@ from sklearn.utils import get_tags
 from postshift._validation import FloatArray
 from postshift.basis import GroupBasis, named_bases
 from postshift.cli.errors import UsageError, first_line, listed
-from postshift.cli.files.columns import canonical, counts_rows, differs_by_row, pick
 from postshift.cli.files.file_rows import FileRows
-from postshift.cli.files.tables import FileTable
+from postshift.cli.files.formats import FileTable
+from postshift.cli.files.table_columns import canonical, counts_rows, differs_by_row, pick
 from postshift.estimators.bases import FeatureRows, fitted_bases
 
 AUTO = "auto"

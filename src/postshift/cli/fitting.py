@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from postshift.cli.commands.fit import FitRequest
 from postshift.cli.console import Console, as_json
 from postshift.cli.errors import StoppedError, UsageError, WorkError, printable
-from postshift.cli.files.columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.files.file_rows import FileRows, Layout, RowReader
+from postshift.cli.files.formats import FileTable, digest_of, read_bytes
 from postshift.cli.files.model_file import model_classes, read_model
 from postshift.cli.files.parquet_files import SUFFIX, read_rows
-from postshift.cli.files.tables import FileTable, digest_of, read_bytes
+from postshift.cli.files.table_columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric
 from postshift.cli.program import Answers, Program, program_digest
 from postshift.cli.run.folder import (

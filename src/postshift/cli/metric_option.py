@@ -16,9 +16,9 @@ import numpy as np
 
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, WorkError, listed, one_line
-from postshift.cli.files.columns import canonical, pick
 from postshift.cli.files.file_rows import FileRows, Layout
-from postshift.cli.files.tables import digest_of, read_bytes, read_table, suffix_of
+from postshift.cli.files.formats import digest_of, read_bytes, read_table, suffix_of
+from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
 from postshift.metrics.catalogue import with_positive_class

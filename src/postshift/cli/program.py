@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from postshift.cli.errors import FileError, UsageError, WorkError, one_line
-from postshift.cli.files.tables import digest_of
+from postshift.cli.files.formats import digest_of
 
 PLACE = "{predictions}"
 _SHOWN = 200

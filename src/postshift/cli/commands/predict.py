@@ -52,7 +52,7 @@ def command(
     """
     from postshift.cli.errors import UsageError
     from postshift.cli.files.folders import check_label_folder
-    from postshift.cli.files.tables import check_output
+    from postshift.cli.files.formats import check_output
     from postshift.cli.run.rule_file import LoadedRun
 
     console = Console(quiet=quiet, as_json=json)
@@ -77,8 +77,8 @@ def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: 
     import numpy as np
     import pandas as pd
 
+    from postshift.cli.files.formats import write_table
     from postshift.cli.files.parquet_files import read_rows
-    from postshift.cli.files.tables import write_table
 
     rows = reader.rows(read_rows(data))
     new, changed = columns(rows)

@@ -49,7 +49,7 @@ def command(
     Example: postshift report run --test test.csv
     """
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.tables import check_place
+    from postshift.cli.files.formats import check_place
     from postshift.cli.run.folder import FACTS, REPORT, TEST_REPORT, as_written, open_run
     from postshift.cli.run.rule_file import LoadedRun
     from postshift.report import Facts, write_report

@@ -10,7 +10,9 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli.errors import UsageError, listed
-from postshift.cli.files.columns import (
+from postshift.cli.files.formats import FileTable
+from postshift.cli.files.model_file import model_classes, model_eta
+from postshift.cli.files.table_columns import (
     canonical,
     eta_of,
     eta_of_one,
@@ -21,8 +23,6 @@ from postshift.cli.files.columns import (
     pick,
     probability_columns,
 )
-from postshift.cli.files.model_file import model_classes, model_eta
-from postshift.cli.files.tables import FileTable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli.errors import FileError, UsageError, first_line, listed
-from postshift.cli.files.columns import canonical, pick
-from postshift.cli.files.tables import FileTable, check_file
+from postshift.cli.files.formats import FileTable, check_file
+from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import UntrustedError
 
 SUFFIXES = (".skops", ".joblib")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from postshift.cli.errors import FileError, UsageError, listed, one_line
+from postshift.cli.files.formats import FileTable, check_file, digest_of, read_bytes, read_table
 from postshift.cli.files.separated import TableError, check_names
-from postshift.cli.files.tables import FileTable, check_file, digest_of, read_bytes, read_table
 from postshift.engines.dask_parts import together
 from postshift.engines.tables import found_files
 from postshift.exceptions import DataNotFoundError

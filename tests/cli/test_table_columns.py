@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 
 from postshift.cli.errors import UsageError
-from postshift.cli.files.columns import canonical, classes_of, eta_of, feature_columns, labels_of, probability_columns
-from postshift.cli.files.tables import FileTable
+from postshift.cli.files.formats import FileTable
+from postshift.cli.files.table_columns import (
+    canonical,
+    classes_of,
+    eta_of,
+    feature_columns,
+    labels_of,
+    probability_columns,
+)
 from tests.cli.helpers import fit_inside, inside, make_rows
 
 HOW = ("--label", "y", "--metric", "f1_macro", "--method", "influence [tree]")
