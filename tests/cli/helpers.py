@@ -152,3 +152,8 @@ def script(path: Path, text: str):
     path.write_text(f"#!{sys.executable}\n{text}")
     path.chmod(0o755)
     return path
+
+
+def contents(folder):
+    """All files of a folder by their relative paths, with their bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -68,7 +68,7 @@ def kinds(folder):
     command = ("--metric-command", f"{folder / 'count.sh'} {{predictions}}", "--metric-scale", "120")
     return {
         "bases": (*val, *groups, "--metric", "g_mean", "--method", "influence [region]"),
-        "groups": (*val, "--metric", "worst_group_accuracy", "--groups", "region", "--weight", "amount"),
+        "groups": (*val, "--metric", "worst_group_accuracy", "--groups", "region", "--sample-weight", "amount"),
         "model": (*val, "--metric", "f1_macro", "--model", folder / "mine.skops", "--features", "x1,x2"),
         "costs": (*val, "--metric", f"cost:{folder / 'costs.csv'}"),
         "file": (*val, "--metric", f"{folder / 'mine.py'}:hits"),

@@ -12,7 +12,7 @@ from tests.fuzz.tables import HARMLESS, odd
 NAMES = list(HARMLESS)
 WAYS = (
     ("--metric", "g_mean"),
-    ("--metric", "f1_macro", "--weight", "amount"),
+    ("--metric", "f1_macro", "--sample-weight", "amount"),
     ("--metric", "worst_group_accuracy", "--groups", "region"),
     ("--metric", "accuracy", "--basis", "col:region", "--method", "influence"),
     ("--metric", "f1[ant]", "--normalise"),

@@ -11,8 +11,8 @@ import numpy as np
 import skops.io
 from sklearn.preprocessing import FunctionTransformer
 
+from postshift.cli.files.formats import digest_of
 from postshift.cli.program import Program
-from postshift.cli.tables import digest_of
 from postshift.metrics import from_labels, from_predictions
 from tests.fuzz.cases import cases
 from tests.fuzz.damage import ODD, part_of, places_of, replaced
@@ -22,7 +22,7 @@ SCRIPTS = ("<script>hostile()</script>", '"><img src=x onerror=hostile()>', "</s
 CLASSES = (
     ("os", "system"), ("posix", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("builtins", "exec"),
     ("postshift.cli.program", "Program"), ("postshift.cli.program", "subprocess"), ("pathlib", "Path"),
-    ("functools", "partial"), ("operator", "methodcaller"), ("postshift.cli.tables", "read_bytes"),
+    ("functools", "partial"), ("operator", "methodcaller"), ("postshift.cli.files.formats", "read_bytes"),
     ("postshift.core.archive", "write_archive"), ("importlib", "import_module"), ("shutil", "rmtree"),
     ("postshift.metrics.adapters", "LabelFunction"), ("sklearn.preprocessing", "FunctionTransformer"),
 )  # fmt: skip

@@ -1,4 +1,14 @@
-"""The command line: ``postshift``, one file a command in ``commands``."""
+"""The command line, ``postshift``.
+
+============  ======================================================================================
+``commands``  one file for each command
+``files``     tables of rows in files: CSV, Parquet, Arrow, npz; their columns, labels and classes
+``run``       the run folder: what is in it, the fitted rule, what a fit writes
+============  ======================================================================================
+
+``fitting`` is the work of ``postshift fit``; ``metric_option``, ``program`` and ``basis_option`` say what ``--metric``,
+``--metric-command`` and ``--basis`` mean; ``cluster`` is ``--scheduler``.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +23,10 @@ _STOPPED = 130
 
 
 def main() -> None:
-    """Run the command line with the arguments of the process, and end it with the exit code."""
-    _write_every_letter()
+    """Run the command line with the arguments of the process, and exit with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # escape letters that the terminal's encoding does not have
+            stream.reconfigure(errors="backslashreplace")
     try:
         from postshift.cli.app import run
     except ModuleNotFoundError as error:
@@ -25,10 +37,3 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(_STOPPED) from None
     raise SystemExit(run(sys.argv[1:]))
-
-
-def _write_every_letter() -> None:
-    """Let letters that the terminal does not have be written as Python writes them, and not end the command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

@@ -11,8 +11,7 @@ import typer
 import postshift
 from postshift.cli.commands import bases, demo, doctor, evaluate, fit, metrics, predict, report
 from postshift.cli.console import show_error, show_traceback
-from postshift.cli.errors import EXIT_CODES, FINE, STOPPED, USAGE, StoppedError, TerminatedError, explained, one_line
-from postshift.cli.state import State
+from postshift.cli.errors import EXIT_CODES, STOPPED, SUCCESS, USAGE, StoppedError, TerminatedError, explained, one_line
 
 app = typer.Typer(
     name="postshift",
@@ -28,7 +27,7 @@ for _command in (demo, fit, predict, evaluate, report, metrics, bases, doctor):
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 -- the form of typer's callbacks
-    """Show the version and end."""
+    """Show the version and exit."""
     if value:
         typer.echo(f"postshift {postshift.__version__}")
         raise typer.Exit
@@ -45,21 +44,21 @@ def _main(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return the exit code; an error is one line on stderr, with a traceback where --debug is."""
-    state = State()
+    """Run a command and return the exit code; an error is one line on stderr, after a traceback with --debug."""
+    state = {"debug": False}  # set by --debug before the command runs
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
         code = typer.main.get_command(app).main(
             list(arguments), prog_name="postshift", standalone_mode=False, obj=state
         )
-        if code == STOPPED:  # typer's own way with Ctrl-C
+        if code == STOPPED:  # typer has caught Ctrl-C
             show_error("stopped")
-        return code if isinstance(code, int) else FINE
+        return code if isinstance(code, int) else SUCCESS
     except (KeyboardInterrupt, StoppedError, typer.Abort) as stop:
         show_error(one_line(stop) or "stopped")
         return stop.code if isinstance(stop, StoppedError) else STOPPED
-    except Exception as error:  # noqa: BLE001 -- every error ends here, and becomes one line
-        if state.debug:
+    except Exception as error:  # noqa: BLE001 -- every error becomes one line here
+        if state["debug"]:
             show_traceback()
         code, text = _of_typer(error) or explained(error)
         if text:
@@ -70,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _of_typer(error: Exception) -> tuple[int, str] | None:
-    """Return code and line of an error in the use of options, no line where help was shown; None for other errors."""
+    """Return exit code and message of wrong usage, no message where help was shown; None for any other error."""
     message: Any = getattr(error, "format_message", None)
     if message is None:
         return None
@@ -81,5 +80,5 @@ def _of_typer(error: Exception) -> tuple[int, str] | None:
 
 
 def _terminate(*_: object) -> None:
-    """End in an orderly way: programs that were started are ended too."""
+    """Raise on SIGTERM, so that the programs we started end too."""
     raise TerminatedError("stopped by a request to terminate")

@@ -1,121 +1,137 @@
-"""What ``--basis`` stands for: bases fitted to the columns that they can read, on the rows that they may see."""
+"""What ``--basis`` means: bases fitted to the columns that they can read, on the rows that they may see.
+
+A new kind of basis needs an entry in ``postshift.basis.spec`` only, where the texts are (``tree:4``, ``col:region``).
+This file has all that the command line adds: which columns a kind reads, ``auto``, and the groups of later files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from sklearn.utils import get_tags
 
 from postshift._validation import FloatArray
 from postshift.basis import GroupBasis, named_bases
-from postshift.cli.columns import Classes, listed, pick
-from postshift.cli.errors import UsageError, first_line
-from postshift.cli.groups import alike
-from postshift.cli.inputs import Part
-from postshift.cli.row_numbers import counts_rows, differs_by_row
-from postshift.cli.rule_file import FittedBasis
-from postshift.cli.tables import FileTable
+from postshift.cli.errors import UsageError, first_line, listed
+from postshift.cli.files.file_rows import FileRows
+from postshift.cli.files.formats import FileTable
+from postshift.cli.files.table_columns import canonical, counts_rows, differs_by_row, pick
 from postshift.estimators.rows_of import FeatureRows, fitted_bases
 
 AUTO = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """Columns of numbers that bases read, and those that are left out because they only number the rows.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedBasis:
+    """A fitted basis and the columns it reads."""
 
-    ``doubtful`` are those that are read and may do the same.
-    """
+    basis: Any
+    columns: tuple[str, ...]
 
-    names: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
-    doubtful: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, names: Sequence[str], parts: Sequence[Part], *, chosen: bool) -> Features:
-        """Return what is known of some columns of numbers; where the user chose them, all are read."""
-        if chosen:
-            return cls(names=tuple(names))
-        frames = [part.table.frame for part in parts]
-        counting = [name for name in names if any(counts_rows(frame[name]) for frame in frames)]
-        kept = [name for name in names if name not in counting]
-        unnamed = dict.fromkeys(name for part in parts for name in part.left_out)
-        return cls(
-            names=tuple(kept),
-            left_out=(*unnamed, *counting),
-            doubtful=tuple(name for name in kept if all(differs_by_row(frame[name]) for frame in frames)),
-        )
+    def phi(self, table: FileTable) -> FloatArray:
+        """Return the basis functions of the rows of a file."""
+        for name in self.columns:
+            pick(table, name, option="a column that a basis reads")
+        rows = table.frame[list(self.columns)]
+        if isinstance(self.basis, GroupBasis) and self.basis.places_ is not None:
+            levels = zip(self.basis.places_, self.basis.levels_, strict=True)
+            known = {self.columns[place]: values for place, values in levels}
+            rows = rows.assign(**{name: _as_known(rows[name], values) for name, values in known.items()})
+        try:
+            return np.asarray(self.basis.transform(rows))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"the columns {listed(self.columns)} of {table.path} cannot be read as in the fit: {first_line(error)}"
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bases:
-    """Fitted bases by name, and their functions of the validation and the training rows.
+    """Fitted bases by name, and their basis functions of the validation and the training rows.
 
-    ``features`` are the columns that those which read numbers were fitted to, if there are such bases.
+    ``left_out`` are columns that number the rows and are therefore no features; None if no basis reads numbers.
+    ``doubtful`` are features that may number the rows.
     """
 
     fitted: Mapping[str, FittedBasis] = field(default_factory=dict)
     val: Mapping[str, FloatArray] = field(default_factory=dict)
     train: Mapping[str, FloatArray] = field(default_factory=dict)
-    features: Features | None = None
+    left_out: tuple[str, ...] | None = None
+    doubtful: tuple[str, ...] = ()
 
-    def named_functions(self) -> dict[str, Any]:
-        """Return the functions of the validation rows as frames with the names of the functions."""
-        import pandas as pd
 
-        return {
-            name: pd.DataFrame(phi, columns=[str(each) for each in self.fitted[name].basis.get_feature_names_out()])
-            for name, phi in self.val.items()
-        }
+def named_functions(bases: Mapping[str, FittedBasis], phi: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return basis functions as frames whose columns have the names of the functions."""
+    import pandas as pd
+
+    return {
+        name: pd.DataFrame(values, columns=[str(each) for each in bases[name].basis.get_feature_names_out()])
+        for name, values in phi.items()
+    }
 
 
 def fit_bases(
-    text: str, classes: Classes, *, train: Part | None, val: Part, groups: str | None = None, chosen: bool = False
+    text: str, *, train: FileRows | None, val: FileRows, groups: str | None = None, chosen: bool = False
 ) -> Bases:
-    """Return the bases that a text names, fitted.
+    """Return the bases of a text, fitted.
 
-    Groups by columns see the columns they name, that of the metric's ``groups`` too, which is no feature; other bases
-    see the features that are numbers, without those that number the rows, unless the features were ``chosen``. ``auto``
-    is the leaves of a tree where there are training rows with labels and features that are numbers, else the constant
-    basis.
+    A basis of groups reads the columns that it names; that may be the column of the metric's ``groups``, which is not a
+    feature. Other bases read the numeric features, except columns that number the rows, unless the user has ``chosen``
+    the features. ``auto`` is the leaves of a tree if there are training rows with labels and numeric features, else the
+    constant basis.
     """
-    parts = [part for part in (train, val) if part is not None]
-    names = [name for name in val.features if all(name in part.features for part in parts)]
-    read = Features.of([name for name in names if all(_is_numeric(name, part) for part in parts)], parts, chosen=chosen)
+    both = [rows for rows in (train, val) if rows is not None]
+    tables = [rows.table for rows in both]
+    names = [name for name in val.features if all(name in rows.features for rows in both)]
+    numeric = [name for name in names if all(table.frame[name].dtype.kind in "biuf" for table in tables)]
+    counting = [name for name in numeric if not chosen and any(counts_rows(table.frame[name]) for table in tables)]
+    read = [name for name in numeric if name not in counting]
+    unnamed = dict.fromkeys(name for rows in both for name in rows.left_out)
+    about: dict[str, Any] = {
+        "left_out": () if chosen else (*unnamed, *counting),
+        "doubtful": tuple(
+            name for name in read if not chosen and all(differs_by_row(table.frame[name]) for table in tables)
+        ),
+    }
     if text == AUTO:
-        if train is None or train.codes is None:
+        if train is None or train.labels is None:
             return Bases()
-        made = _fitted(AUTO, list(read.names), classes, train=train, val=val) if read.names else Bases()
-        return replace(made, features=read)
-    tables = [part.table for part in parts]
-    grouped = [groups] if groups is not None and all(groups in each.frame.columns for each in tables) else []
-    found = Bases()
+        made = _fitted(AUTO, read, train=train, val=val) if read else ({}, {}, {})
+        return Bases(fitted=made[0], val=made[1], train=made[2], **about)
+    in_files = [groups] if groups is not None and all(groups in table.frame.columns for table in tables) else []
+    fitted: dict[str, FittedBasis] = {}
+    phi: tuple[dict[str, FloatArray], dict[str, FloatArray]] = ({}, {})
+    reads_numbers = False
     for name, basis in named_bases(text).items():
         _check_labels(name, basis, train=train, val=val)
         by_group = isinstance(basis, GroupBasis)
-        columns = _columns_of(basis, [*names, *grouped], tables) if by_group else list(read.names)
+        columns = _columns_of(basis, [*names, *in_files], tables) if by_group else read
         if not columns:
             raise UsageError(
-                f"basis {name!r} reads features that are numbers, and there are none: add such columns, or take "
-                "--basis constant"
+                f"basis {name!r} reads numeric features, and there are none: add such columns, or use --basis constant"
             )
-        more = _fitted({name: basis}, columns, classes, train=train, val=val)
-        found = Bases(
-            fitted={**found.fitted, **more.fitted},
-            val={**found.val, **more.val},
-            train={**found.train, **more.train},
-            features=found.features if by_group else read,
-        )
-    return found
+        found, *functions = _fitted({name: basis}, columns, train=train, val=val)
+        fitted |= found
+        for each, more in zip(phi, functions, strict=True):
+            each.update(more)
+        reads_numbers = reads_numbers or not by_group
+    return Bases(fitted=fitted, val=phi[0], train=phi[1], **(about if reads_numbers else {}))
 
 
-def _fitted(basis: Any, columns: list[str], classes: Classes, *, train: Part | None, val: Part) -> Bases:
-    """Fit bases to some columns."""
-    parts = [part for part in (val, train) if part is not None]
-    frames = alike((part.table.frame[columns] for part in parts), columns)
-    val_rows, *others = (_rows(part, frame, classes) for part, frame in zip(parts, frames, strict=True))
+def _fitted(
+    basis: Any, columns: Sequence[str], *, train: FileRows | None, val: FileRows
+) -> tuple[dict[str, FittedBasis], dict[str, FloatArray], dict[str, FloatArray]]:
+    """Fit bases to some columns; return them, and their functions of the validation and the training rows."""
+    both = [rows for rows in (val, train) if rows is not None]
+    frames = _alike([rows.table.frame[list(columns)] for rows in both], columns)
+    val_rows, *others = (
+        FeatureRows(X=frame, y=rows.labels, weights=rows.weights, eta=rows.eta)
+        for rows, frame in zip(both, frames, strict=True)
+    )
     labelled = others[0] if others else None
     try:
         fitted, phi = fitted_bases(basis, given=labelled or val_rows, labelled=labelled, val=val_rows)
@@ -126,40 +142,52 @@ def _fitted(basis: Any, columns: list[str], classes: Classes, *, train: Part | N
             f"basis {listed(names)} cannot be fitted to the columns {listed(columns)}: {first_line(error)} "
             "(--features chooses columns)"
         ) from error
-    kept = {name: FittedBasis(basis=each, columns=tuple(columns)) for name, each in fitted.items()}
-    return Bases(fitted=kept, val=phi, train=on_train)
+    return {name: FittedBasis(basis=each, columns=tuple(columns)) for name, each in fitted.items()}, phi, on_train
 
 
-def _rows(part: Part, frame: Any, classes: Classes) -> FeatureRows:
-    """Return the rows, some of their columns, as bases are fitted to them."""
-    return FeatureRows(X=frame, y=part.labels(classes), codes=part.codes, weights=part.weights, eta=part.eta)
-
-
-def _check_labels(name: str, basis: Any, *, train: Part | None, val: Part) -> None:
-    """Refuse a basis that reads labels where there are none that it may read."""
+def _check_labels(name: str, basis: Any, *, train: FileRows | None, val: FileRows) -> None:
+    """Raise if a basis reads labels and has none."""
     if not get_tags(basis).target_tags.required:
         return
     if basis.fitted_on == "val":
-        if val.codes is None:
+        if val.labels is None:
             raise UsageError(f"basis {name!r} is fitted to validation labels: name their column with --label")
-    elif train is None or train.codes is None:
+    elif train is None or train.labels is None:
         raise UsageError(
-            f"basis {name!r} is fitted to the labels of training rows: give them with --train, or take another basis "
+            f"basis {name!r} is fitted to the labels of training rows: give them with --train, or use another basis "
             "(see postshift bases)"
         )
 
 
 def _columns_of(basis: Any, names: list[str], tables: Sequence[FileTable]) -> list[str]:
-    """Return the columns that groups are by, or all where positions are given or a name is not there."""
+    """Return the columns of a basis of groups; all columns if it gives positions or an unknown name."""
     wanted = basis.columns if isinstance(basis.columns, list | tuple) else [basis.columns]
     if any(name not in names for name in wanted):
         return names
     for table in tables:
         for name in wanted:
-            pick(table, name, option="--basis")  # which refuses lists and records
+            pick(table, name, option="--basis")  # raises if a column holds lists or records
     return list(wanted)
 
 
-def _is_numeric(name: str, part: Part) -> bool:
-    """Return whether a column holds numbers or booleans."""
-    return part.table.frame[name].dtype.kind in "biuf"
+# -- groups are the same in every file: 1, 1.0 and "1" are one group, whatever type pandas gives the column ------
+
+
+def _alike(frames: Sequence[Any], columns: Iterable[str]) -> list[Any]:
+    """Return frames in which a column is text everywhere if it is numeric only in some."""
+    odd = [name for name in columns if len({frame[name].dtype.kind in "biuf" for frame in frames}) > 1]
+    return [frame.assign(**{name: frame[name].map(canonical, na_action="ignore") for name in odd}) for frame in frames]
+
+
+def _as_known(column: Any, known: Iterable[Any]) -> Any:
+    """Return a column whose values have the type of the known groups; unknown groups stay unknown."""
+    levels = set(known)
+    if set(column.dropna().unique()) <= levels:
+        return column
+    texts = all(isinstance(level, str) for level in levels)
+    spelled = {canonical(level): level for level in levels}
+
+    def found(value: Any) -> Any:
+        return value if value in levels else spelled.get(canonical(value), str(value) if texts else math.inf)
+
+    return column.astype(object).map(found, na_action="ignore")

@@ -1,7 +1,7 @@
-"""What is shown: results on stdout, progress, warnings and errors on stderr, and one JSON object where asked for.
+"""What is shown: results on stdout; progress, warnings and errors on stderr; one JSON object with ``--json``.
 
-Names of classes, columns, groups and files, and the messages of programs, are somebody else's: whatever is shown passes
-:func:`~postshift.cli.errors.printable`, so that no control character of theirs reaches the terminal.
+Names of classes, columns, groups and files, and messages of programs, come from outside. Everything that is shown
+passes :func:`~postshift.cli.errors.printable`, so that none of their control characters reaches the terminal.
 """
 
 from __future__ import annotations
@@ -23,32 +23,24 @@ from rich.table import Table
 
 from postshift.cli.errors import one_line, printable
 
-_LINES = 10  # progress lines of a stage where there is no terminal
+_LINES = 10  # progress lines of a stage where stderr is not a terminal
 _WIDE = 400
 
 
 @dataclass(frozen=True, kw_only=True)
 class Console:
-    """Where a command speaks.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether only errors, and the JSON object, are shown.
-    as_json : bool
-        Whether the result is one JSON object on stdout.
-    """
+    """Where a command writes; ``quiet`` shows errors and the JSON object only, ``as_json`` writes that object."""
 
     quiet: bool = False
     as_json: bool = False
 
     def say(self, text: str = "") -> None:
-        """Write a line for people to stdout."""
+        """Write a line to stdout, unless quiet or JSON."""
         if not self.quiet and not self.as_json:
-            _out().print(printable(text))
+            _console(stderr=False).print(printable(text))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
-        """Write a table for people to stdout; the last ``numbers`` columns are aligned to the right."""
+        """Write a table to stdout, unless quiet or JSON; the last ``numbers`` columns are aligned to the right."""
         if self.quiet or self.as_json:
             return
         found = Table(box=None, pad_edge=False, header_style="bold")
@@ -57,21 +49,22 @@ class Console:
             found.add_column(printable(name), justify="right" if right else "left", overflow="fold")
         for row in rows:
             found.add_row(*map(printable, row))
-        _out().print(found)
+        _console(stderr=False).print(found)
 
     def result(self, content: Mapping[str, Any]) -> None:
-        """Write the one JSON object, where that was asked for."""
+        """Write the JSON object, if JSON."""
         if self.as_json:
-            sys.stdout.write(as_json(content, only_ascii=not _takes_unicode(sys.stdout)) + "\n")
+            encoding = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name
+            sys.stdout.write(as_json(content, only_ascii=not encoding.startswith("utf")) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr, unless quiet."""
         if not self.quiet:
-            _err().print(printable(text))
+            _console(stderr=True).print(printable(text))
 
     @contextmanager
     def warnings_shown(self) -> Iterator[None]:
-        """Show every warning as one line on stderr, each text once; none where quiet."""
+        """Show each warning once, as one line on stderr, unless quiet."""
         seen: set[str] = set()
 
         def show(message: Any, category: Any, *_: Any) -> None:
@@ -86,13 +79,13 @@ class Console:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[FitProgress | None]:
-        """Give what scikit-learn tells of a fit; a bar on a terminal, a few lines elsewhere, nothing where quiet."""
+        """Give a callback of scikit-learn that shows progress: a bar on a terminal, else lines; None if quiet."""
         if self.quiet:
             yield None
             return
-        console = _err()
+        console = _console(stderr=True)
         if not console.is_terminal:
-            yield FitProgress(_Lines(self, what))
+            yield ProgressLines(self, what)
             return
         bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -103,74 +96,79 @@ class Console:
             transient=True,
         )
         with bar:
-            yield FitProgress(_Bar(bar, what))
+            yield ProgressBar(bar, what)
 
 
 class FitProgress:
-    """A callback of scikit-learn that shows the steps of the stages of a fit."""
-
-    def __init__(self, display: _Lines | _Bar) -> None:
-        self._display = display
+    """A callback of scikit-learn: it calls ``stage``, ``step`` and ``done`` as a fit proceeds."""
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Begin."""
+        """Do nothing when the fit starts."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """End."""
+        """Do nothing when the fit ends."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:  # noqa: ARG002
         """Show a new stage, or a new step of it."""
         if context.parent is None:
             return
         if context.parent.parent is None:
-            self._display.stage(context.max_subtasks)
+            self.stage(context.max_subtasks)
         else:
-            self._display.step(str(context.task_name))
+            self.step(str(context.task_name))
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:  # noqa: ARG002
-        """Show that a stage is over."""
+        """Show the end of a stage."""
         if context.parent is not None and context.parent.parent is None:
-            self._display.done()
-
-
-class _Lines:
-    """Progress as lines, about ten a stage."""
-
-    def __init__(self, console: Console, what: str) -> None:
-        self._console, self._what, self._total, self._n_done = console, what, None, 0
-        self._shown = -1
+            self.done()
 
     def stage(self, total: int | None) -> None:
-        """Begin a stage of so many steps at the most."""
-        self._total, self._n_done, self._shown = total, 0, -1  # type: ignore[assignment]
+        """Start a stage of at most so many steps."""
+        raise NotImplementedError
 
     def step(self, name: str) -> None:
-        """Say every tenth of the stage which step begins."""
-        part = self._n_done * _LINES // self._total if self._total else self._n_done // _LINES
-        if part > self._shown:
-            of = f" of at most {self._total}" if self._total else ""
-            self._console.note(f"{self._what}: step {self._n_done + 1}{of} ({name})")
-            self._shown = part
-        self._n_done += 1
+        """Start a step; the steps before it are done."""
+        raise NotImplementedError
 
     def done(self) -> None:
         """End the stage."""
 
 
-class _Bar:
-    """Progress as a bar with the time left."""
+class ProgressLines(FitProgress):
+    """Progress as lines, about ten for each stage."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console, self._what = console, what
+        self.stage(None)
+
+    def stage(self, total: int | None) -> None:
+        """Start a stage of at most so many steps."""
+        self._total, self._n_done, self._shown = total, 0, -1
+
+    def step(self, name: str) -> None:
+        """Write a line for every tenth of the stage."""
+        tenth = self._n_done * _LINES // self._total if self._total else self._n_done // _LINES
+        if tenth > self._shown:
+            of = f" of at most {self._total}" if self._total else ""
+            self._console.note(f"{self._what}: step {self._n_done + 1}{of} ({name})")
+            self._shown = tenth
+        self._n_done += 1
+
+
+class ProgressBar(FitProgress):
+    """Progress as a bar with the remaining time."""
 
     def __init__(self, bar: Progress, what: str) -> None:
         self._bar, self._what, self._n_done = bar, what, 0
         self._task = bar.add_task(what, total=None)
 
     def stage(self, total: int | None) -> None:
-        """Begin a stage of so many steps at the most."""
+        """Start a stage of at most so many steps."""
         self._n_done = 0
         self._bar.reset(self._task, total=total, description=self._what)
 
     def step(self, name: str) -> None:
-        """Name the step that begins; those before it are done."""
+        """Show the name of the step."""
         self._bar.update(self._task, completed=self._n_done, description=f"{self._what}: {printable(name[:40])}")
         self._n_done += 1
 
@@ -180,7 +178,7 @@ class _Bar:
 
 
 def as_json(content: Any, *, indent: int | None = 2, only_ascii: bool = False) -> str:
-    """Return JSON text; numbers that JSON has no word for become null, and what is not printable is escaped.
+    """Return JSON text; NaN and infinite numbers become null, and characters that are not printable are escaped.
 
     Examples
     --------
@@ -188,34 +186,13 @@ def as_json(content: Any, *, indent: int | None = 2, only_ascii: bool = False) -
     '{"a": null, "b": [1, 2]}'
     """
     text = json.dumps(_plain(content), indent=indent, ensure_ascii=only_ascii, allow_nan=False)
-    return "\n".join(_escaped(line) for line in text.split("\n"))  # ends of lines are ours: in names they are escaped
-
-
-def show_error(text: str) -> None:
-    """Write ``error: ...`` to stderr, on one line whatever the width of the terminal."""
-    sys.stderr.write(f"error: {printable(text)}\n")
-
-
-def show_traceback() -> None:
-    """Write the traceback of the error that is being handled to stderr."""
-    for line in traceback.format_exc().splitlines():
-        sys.stderr.write(f"{printable(line)}\n")
-
-
-def _escaped(line: str) -> str:
-    """Return a line of JSON with the characters escaped that are not printable."""
-    return (
-        line if line.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
-    )
-
-
-def _takes_unicode(stream: Any) -> bool:
-    """Return whether every letter can be written to a stream."""
-    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
+    if text.replace("\n", "").isprintable():  # json.dumps has escaped the ends of lines in names
+        return text
+    return "".join(each if each == "\n" or each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold."""
+    """Return a value of types that JSON has."""
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -225,18 +202,39 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _out() -> RichConsole:
-    """Return the console of stdout."""
-    return _console(stderr=False)
+def user_scores(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return scores and intervals in the user's numbers: inside, a cost has a minus so that greater is better.
+
+    Examples
+    --------
+    >>> scores = {"before": -2.0, "after": -0.5, "gain": 1.5, "intervals": {"gain": (1.0, 2.0), "base": None}}
+    >>> shown = user_scores({**scores, "less_is_better": True})
+    >>> shown["before"], shown["after"], shown["gain"], shown["intervals"]
+    (2.0, 0.5, -1.5, {'gain': (-2.0, -1.0), 'base': None})
+    """
+    if not found["less_is_better"]:
+        return dict(found)
+    scores = {name: 0.0 - found[name] for name in ("before", "after", "gain")}
+    intervals = {
+        name: None if limits is None else (0.0 - limits[1], 0.0 - limits[0])
+        for name, limits in (found["intervals"] or {}).items()
+    }
+    return {**found, **scores, "intervals": intervals}
 
 
-def _err() -> RichConsole:
-    """Return the console of stderr."""
-    return _console(stderr=True)
+def show_error(text: str) -> None:
+    """Write ``error: ...`` to stderr on one line, whatever the width of the terminal."""
+    sys.stderr.write(f"error: {printable(text)}\n")
+
+
+def show_traceback() -> None:
+    """Write the traceback of the current error to stderr."""
+    for line in traceback.format_exc().splitlines():
+        sys.stderr.write(f"{printable(line)}\n")
 
 
 def _console(*, stderr: bool) -> RichConsole:
-    """Return a console that never reads text as markup, and does not break lines where there is no terminal."""
+    """Return a console that never reads text as markup, and that breaks lines only on a terminal."""
     found = RichConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
     if not found.is_terminal:
         found.width = _WIDE

@@ -1,10 +1,10 @@
-"""Exit codes, the errors of the command line, and what becomes of everybody else's.
+"""Exit codes, the errors of the command line, and how every other error is shown.
 
 ====  ==============================================================================
 code  meaning
 ====  ==============================================================================
-0     fine
-1     a failure while working: the fit, the metric program, a package that is missing
+0     success
+1     a failure during the work: the fit, the metric program, a missing package
 2     wrong usage, or input that cannot be used
 3     a file that cannot be read or written
 130   stopped by Ctrl-C (143: by a request to terminate)
@@ -14,7 +14,8 @@ code  meaning
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from postshift._installing import install
 from postshift.exceptions import (
@@ -25,12 +26,12 @@ from postshift.exceptions import (
     PostshiftError,
 )
 
-FINE, FAILED, USAGE, FILE, STOPPED, TERMINATED = 0, 1, 2, 3, 130, 143
+SUCCESS, FAILED, USAGE, FILE, STOPPED, TERMINATED = 0, 1, 2, 3, 130, 143
 EXIT_CODES = (
-    "Exit codes: 0 fine; 1 a failure while working (the fit, the metric program, a missing package); 2 wrong usage or "
-    "input; 3 a file that cannot be read or written; 130 stopped by Ctrl-C."
+    "Exit codes: 0 success; 1 a failure during the work (the fit, the metric program, a missing package); 2 wrong "
+    "usage or input; 3 a file that cannot be read or written; 130 stopped by Ctrl-C."
 )
-# Extras by the packages that they bring and that a command may miss.
+# The extra that installs each package a command may need.
 EXTRAS = {
     "pandas": "cli",
     "pyarrow": "cli",
@@ -43,16 +44,17 @@ EXTRAS = {
     "distributed": "dask",
 }
 _LIBRARY = (((DataNotFoundError, ArchiveError), FILE), ((InputError, BudgetError), USAGE))
+_SHOWN = 12  # names in a list
 
 
 class CommandError(PostshiftError):
-    """An error whose message is for the terminal: what is wrong, with the numbers, and the remedy."""
+    """An error whose message is shown as it is: what is wrong, with the numbers, and what to do."""
 
     code: ClassVar[int] = FAILED
 
 
 class WorkError(CommandError):
-    """A failure while working."""
+    """A failure during the work."""
 
 
 class UsageError(CommandError):
@@ -68,19 +70,19 @@ class FileError(CommandError):
 
 
 class StoppedError(BaseException):
-    """The user stopped the command, and this says how to go on; like KeyboardInterrupt it is no Exception."""
+    """The user stopped the command; the message says how to resume. Like KeyboardInterrupt it is no Exception."""
 
     code = STOPPED
 
 
 class TerminatedError(StoppedError):
-    """The process was asked to terminate."""
+    """The process received a request to terminate."""
 
     code = TERMINATED
 
 
 def explained(error: BaseException) -> tuple[int, str]:
-    """Return the exit code of an error, and its one line.
+    """Return the exit code of an error, and its message on one line.
 
     Examples
     --------
@@ -93,14 +95,27 @@ def explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, CommandError):
         return error.code, one_line(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return FAILED, _missing(error.name)
+        package = error.name.partition(".")[0]
+        remedy = install(EXTRAS[package]) if package in EXTRAS else f"pip install {package}"
+        return FAILED, f"this needs the package {package!r}: {remedy}"
     if isinstance(error, PostshiftError):
         return next((code for kinds, code in _LIBRARY if isinstance(error, kinds)), FAILED), one_line(error)
     if isinstance(error, OSError):
-        return FILE, _of_system(error)
+        why = error.strerror or one_line(error)
+        return FILE, f"{error.filename}: {why}: choose another path" if error.filename else why
     if isinstance(error, MemoryError):
-        return FAILED, "there is not enough memory for these rows: give fewer of them"
+        return FAILED, "these rows do not fit into memory: give fewer of them"
     return FAILED, f"unexpected {type(error).__name__}: {one_line(error)} (--debug shows where)"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return our own error where the library has wrapped it, because its message is better."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, CommandError):
+            return cause
+        cause = cause.__cause__
+    return error
 
 
 def one_line(text: object) -> str:
@@ -115,7 +130,7 @@ def one_line(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text with every character that is not printable as Python writes it: ends of lines and escapes too.
+    r"""Return a text in which characters that are not printable are escaped, ends of lines too.
 
     Examples
     --------
@@ -126,7 +141,7 @@ def printable(text: str) -> str:
 
 
 def first_line(error: object) -> str:
-    """Return the first line of somebody else's message, without its full stop: the rest is often advice to programmers.
+    """Return the first line of another package's message; the other lines are often advice to programmers.
 
     Examples
     --------
@@ -136,25 +151,13 @@ def first_line(error: object) -> str:
     return one_line(str(error).strip().partition("\n")[0]).removesuffix(".")
 
 
-def _innermost(error: BaseException) -> BaseException:
-    """Return our own error where the library has wrapped it: it has the better message."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, CommandError):
-            return cause
-        cause = cause.__cause__
-    return error
+def listed(names: Iterable[Any]) -> str:
+    """Return names as a text, at most twelve of them.
 
-
-def _missing(module: str) -> str:
-    """Say how to install what a module belongs to."""
-    package = module.partition(".")[0]
-    extra = EXTRAS.get(package)
-    remedy = install(extra) if extra else f"pip install {package}"
-    return f"this needs the package {package!r}: {remedy}"
-
-
-def _of_system(error: OSError) -> str:
-    """Say which file the system refuses, and why."""
-    why = error.strerror or one_line(error)
-    return f"{error.filename}: {why}: choose another path" if error.filename else why
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(range(20))[-7:]
+    ("'a', 'b'", '11, ...')
+    """
+    every = list(names)
+    return ", ".join(map(repr, every[:_SHOWN])) + (", ..." if len(every) > _SHOWN else "")

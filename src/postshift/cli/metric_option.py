@@ -1,4 +1,4 @@
-"""What ``--metric`` and ``--metric-command`` stand for: a name, a function in a file, a table of costs, a program."""
+"""What ``--metric`` and ``--metric-command`` mean: a name, a function in a file, a table of costs, a program."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from postshift._validation import unknown
-from postshift.cli.columns import canonical, listed, pick
-from postshift.cli.errors import FileError, UsageError, WorkError, one_line
-from postshift.cli.inputs import Layout, Part
-from postshift.cli.run_files import METRIC
-from postshift.cli.tables import digest_of, read_bytes, read_table, suffix_of
+from postshift.cli.errors import FileError, UsageError, WorkError, listed, one_line
+from postshift.cli.files.file_rows import FileRows, Layout
+from postshift.cli.files.formats import digest_of, read_bytes, read_table, suffix_of
+from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
 from postshift.metrics.metadata import GROUPS, metadata_names
@@ -32,12 +31,12 @@ COST, PYTHON = "cost:", ".py:"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetricOption:
-    """A metric as it was asked for, and as the library takes it.
+    """A metric as the user wrote it, and as the library takes it.
 
     Attributes
     ----------
     text : str
-        As it was asked for.
+        As the user wrote it.
     kind : {"name", "file", "cost", "program"}
         What it is.
     metric : object
@@ -56,141 +55,73 @@ class MetricOption:
 
     @property
     def name(self) -> str:
-        """What it is called in tables and reports."""
+        """Its name in tables and reports."""
         return _name_of(self.text, self.kind)
 
     @property
-    def copy(self) -> str | None:
-        """What the copy of its file is called in a run."""
-        return _copy_of(self.text, self.kind)
-
-    @property
     def savable(self) -> Any:
-        """What a rule's file can hold of it: a function of the user's is kept beside the rule, not in it."""
+        """The metric in the file of a rule: a user's function is stored beside that file, and not in it."""
         return self.metric if self.kind in ("name", "cost") else self.text
 
     @property
     def keeps_labels(self) -> bool:
-        """Whether it is shown predictions only, and knows the labels of the validation rows by itself."""
+        """Whether it sees predictions only, because it has the labels of the validation rows itself."""
         return isinstance(self.metric, PredictionFunction)
 
     def check(self, layout: Layout, groups: Any, *, asked: bool) -> None:
-        """Refuse a metric that cannot be read for these classes, or that is over groups where none are named.
+        """Raise if the metric does not fit these classes, or needs groups and has none.
 
-        ``asked`` says whether the user named groups, which a metric that does not read them would pass over.
+        ``asked`` says whether the user named groups: a metric that does not read them would ignore them.
         """
         if GROUPS in self.needed_metadata() and groups is None:
             raise UsageError(f"metric {self.name!r} is over groups of rows: name their column with --groups")
-        if asked and GROUPS not in metadata_names(self.metric):
+        reads = GROUPS in metadata_names(self.metric)
+        if asked and not reads:
             raise UsageError(
-                f"metric {self.name!r} does not read groups: leave --groups out, or take a metric over groups (see "
+                f"metric {self.name!r} does not read groups: leave --groups out, or use a metric over groups (see "
                 "postshift metrics)"
             )
-        reads = GROUPS in metadata_names(self.metric)
-        n_groups = len(np.unique(groups)) if reads and groups is not None else None
         try:
-            resolve_metric(self.metric, classes=layout.classes.array, n_groups=n_groups)
+            self._resolved(layout, groups if reads else None)
         except MetricError as error:
             raise UsageError(f"--metric {self.text}: {error}") from error
 
     def positive_class(self, layout: Layout, groups: Any) -> str | None:
-        """Return the class that the metric is about, where it is about one."""
+        """Return the positive class of the metric, if it has one."""
+        places = getattr(self._resolved(layout, groups), "positive_classes", ())
+        return ", ".join(str(layout.class_values[place]) for place in places) or None
+
+    def _resolved(self, layout: Layout, groups: Any) -> Any:
+        """Return the metric for these classes and groups."""
         n_groups = None if groups is None else len(np.unique(groups))
-        found = resolve_metric(self.metric, classes=layout.classes.array, n_groups=n_groups)
-        names = [str(layout.class_values[place]) for place in getattr(found, "positive_classes", ())]
-        return ", ".join(names) or None
+        return resolve_metric(self.metric, classes=layout.classes, n_groups=n_groups)
 
     def needed_metadata(self) -> frozenset[str]:
-        """Return the names of what the metric must be given of each row."""
+        """Return the names of the values of each row that the metric needs."""
         if is_scorer(self.metric):
             return frozenset()
         if isinstance(self.metric, FunctionType):
             return frozenset(from_labels(self.metric).metadata)
         return metadata_names(self.metric)
 
-    def metadata(self, part: Part) -> dict[str, Any]:
+    def metadata(self, rows: FileRows) -> dict[str, Any]:
         """Return what the metric reads of each row: the groups, the weights, and other columns by their names."""
         needed, found = self.needed_metadata(), {}
         for name in sorted(metadata_names(self.metric)):
-            given = {GROUPS: part.groups, "weights": part.weights}.get(name)
-            if given is None and (name in needed or name in part.table.frame.columns) and name != GROUPS:
-                given = pick(part.table, name, option=f"an argument of metric {self.name!r}").to_numpy()
+            given = {GROUPS: rows.groups, "weights": rows.weights}.get(name)
+            if given is None and (name in needed or name in rows.table.frame.columns) and name != GROUPS:
+                given = pick(rows.table, name, option=f"an argument of metric {self.name!r}").to_numpy()
             if given is not None:
                 found[name] = given
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a run remembers of it."""
+        """Return the entry of run.json."""
         return {"text": self.text, "kind": self.kind, "name": self.name, "digest": self.digest}
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredMetric:
-    """The metric that a run remembers: what it is was decided once, by :meth:`of`.
-
-    Attributes
-    ----------
-    text, kind
-        As in :class:`MetricOption`.
-    copy : str, optional
-        The name of the copy of its file in the run's folder.
-    digest : str, optional
-        The digest of that copy.
-    """
-
-    text: str
-    kind: Kind
-    copy: str | None
-    digest: str | None
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any], *, copy: str | None, digest: str | None) -> Self:
-        """Return the metric of run.json; a ValueError says what a fit would not have written."""
-        text, kind = content.get("text"), content.get("kind")
-        if not isinstance(text, str) or kind not in get_args(Kind):
-            raise ValueError(f"the metric must have a text and one of the kinds {', '.join(get_args(Kind))}")
-        if kind not in ("program", kind_of(text)):
-            raise ValueError(f"the metric {text!r} is of kind {kind_of(text)!r} and is called {kind!r}")
-        if kind == "file" and not _name_of(text, kind).isidentifier():
-            raise ValueError(f"the metric {text!r} names no function")
-        if copy != _copy_of(text, kind):
-            raise ValueError(f"the copy of the metric must be called {_copy_of(text, kind)!r}, and is {copy!r}")
-        if digest != content.get("digest") or (digest is None) != (copy is None):
-            raise ValueError("the digest of the metric is not that of its copy")
-        return cls(text=text, kind=kind, copy=copy, digest=digest)
-
-    def read(self, layout: Layout, copy: Path | None, *, pos_label: str | None, trust: bool) -> MetricOption:
-        """Return the metric; a Python file is run only where ``trust`` is, and then ``copy`` alone."""
-        if self.kind == "program":
-            raise UsageError(
-                f"the metric of this run is the program {self.text!r}, which knows the validation rows only: score "
-                "other rows with --metric NAME"
-            )
-        text = with_pos_label(self.text, pos_label, layout)
-        if copy is None:
-            return MetricOption(text=text, kind="name", metric=text)
-        again = f"--metric FILE.py:{_name_of(self.text, self.kind)}"
-        if self.kind == "file" and not trust:
-            raise UsageError(
-                f"the metric of this run is a Python file, and to read it runs it: add --trust-metric if you know "
-                f"where the run comes from, or name the file again with {again}"
-            )
-        content = read_bytes(copy)
-        if digest_of(content) != self.digest:
-            raise FileError(
-                f"{copy} is not the file that the run was made with (it has another digest): nothing of it was run; "
-                f"name the metric with --metric, or fit again"
-            )
-        try:
-            return _from_file(self.text, self.kind, copy, content, layout)
-        except WorkError as error:
-            raise WorkError(
-                f"{error}; a run holds this file alone: name the one that it is a copy of with {again}"
-            ) from error
-
-
 def kind_of(text: str) -> Kind:
-    """Return what a text of ``--metric`` stands for; nothing else decides it.
+    """Return the kind of metric that a text of ``--metric`` names.
 
     Examples
     --------
@@ -202,66 +133,119 @@ def kind_of(text: str) -> Kind:
     return "file" if PYTHON in text and not text.endswith("]") else "name"
 
 
-def read_metric(text: str, layout: Layout) -> MetricOption:
-    """Return the metric that a text of the user's stands for.
-
-    Parameters
-    ----------
-    text : str
-        A name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
-    layout : Layout
-        Has the classes, for a table of costs.
-    """
-    kind = kind_of(text)
-    if kind == "name":
-        return MetricOption(text=text, kind=kind, metric=text)
-    path = _path_of(text, kind)
-    folder = str(path.resolve().parent)  # looked in for what the file imports
-    if kind == "file" and Path(folder).is_dir() and folder not in sys.path:
-        sys.path.append(folder)
-    return _from_file(text, kind, path, read_bytes(path), layout)
-
-
-def _from_file(text: str, kind: Kind, path: Path, content: bytes, layout: Layout) -> MetricOption:
-    """Return the metric of a file whose content was read."""
-    digest = digest_of(content)
-    if kind == "cost":
-        metric: Any = ExpectedCost(_costs(path, layout))
-    else:
-        metric = _with_columns(_attribute(_module(path, content, digest), _name_of(text, kind), path))
-    return MetricOption(text=text, kind=kind, metric=metric, source=path, digest=digest)
-
-
-def with_pos_label(text: str, pos_label: str | None, layout: Layout) -> str:
-    """Return the text of a metric with the class of ``--pos-label`` in brackets: ``f1`` and ``yes`` are ``f1[yes]``."""
-    if pos_label is None:
-        return text
-    if kind_of(text) != "name":
-        raise UsageError(f"--pos-label is for a metric by name, such as f1, and not for {text}: leave it out")
-    return with_positive_class(text, pos_label, classes=layout.classes.array)
+def copy_suffix(text: str, kind: Kind) -> str | None:
+    """Return the suffix of the copy of the metric's file in a run; None if the metric has no file."""
+    if kind == "file":
+        return ".py"
+    return suffix_of(_path_of(text, kind)) if kind == "cost" else None
 
 
 def _path_of(text: str, kind: Kind) -> Path:
-    """Return the file that a text names."""
+    """Return the file in a text of ``--metric``."""
     return Path(text.removeprefix(COST) if kind == "cost" else text.rpartition(":")[0])
 
 
 def _name_of(text: str, kind: Kind) -> str:
-    """Return what a metric is called in tables and reports."""
+    """Return the name of a metric in tables and reports."""
     if kind == "file":
         return text.rpartition(":")[2]
     return f"expected cost ({_path_of(text, kind).name})" if kind == "cost" else text
 
 
-def _copy_of(text: str, kind: Kind) -> str | None:
-    """Return what the copy of a metric's file is called in a run; None where there is no file."""
-    if kind == "file":
-        return f"{METRIC}.py"
-    return f"{METRIC}{suffix_of(_path_of(text, kind))}" if kind == "cost" else None
+def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> MetricOption:
+    """Return the metric of a text: a name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
+
+    A table of costs needs the classes of the layout. ``f1`` with the positive class ``yes`` is ``f1[yes]``.
+    """
+    kind = kind_of(text)
+    _check_pos_label(text, kind, pos_label)
+    if kind == "name":
+        return _named(text, layout, pos_label)
+    path = _path_of(text, kind)
+    folder = str(path.resolve().parent)  # modules that the file imports may be here
+    if kind == "file" and Path(folder).is_dir() and folder not in sys.path:
+        sys.path.append(folder)
+    return _from_file(text, kind, path, read_bytes(path), layout)
+
+
+def check_stored(content: Mapping[str, Any]) -> tuple[str, Kind]:
+    """Return text and kind of the metric in run.json; a ValueError says what a fit would not have written."""
+    text, kind = content.get("text"), content.get("kind")
+    if not isinstance(text, str) or kind not in get_args(Kind):
+        raise ValueError(f"the metric must have a text and one of the kinds {', '.join(get_args(Kind))}")
+    if kind not in ("program", kind_of(text)):
+        raise ValueError(f"the metric {text!r} is of kind {kind_of(text)!r} and is called {kind!r}")
+    if kind == "file" and not _name_of(text, kind).isidentifier():
+        raise ValueError(f"the metric {text!r} names no function")
+    return text, kind
+
+
+def read_stored(
+    text: str,
+    kind: Kind,
+    layout: Layout,
+    *,
+    copy: Path | None,
+    digest: str | None,
+    pos_label: str | None,
+    trust: bool,
+) -> MetricOption:
+    """Return the metric of a run; a Python file is run only if ``trust``, and then only its ``copy``."""
+    if kind == "program":
+        raise UsageError(
+            f"the metric of this run is the program {text!r}, which can score the validation rows only: score other "
+            "rows with --metric NAME"
+        )
+    _check_pos_label(text, kind, pos_label)
+    if copy is None:
+        return _named(text, layout, pos_label)
+    again = f"--metric FILE.py:{_name_of(text, kind)}"
+    if kind == "file" and not trust:
+        raise UsageError(
+            f"the metric of this run is a Python file, and reading it runs it: add --trust-metric if you trust the "
+            f"source of the run, or name the file again with {again}"
+        )
+    content = read_bytes(copy)
+    if digest_of(content) != digest:
+        raise FileError(
+            f"{copy} is not the file that the run was made with (it has another digest): nothing of it was run; "
+            f"name the metric with --metric, or fit again"
+        )
+    try:
+        return _from_file(text, kind, copy, content, layout)
+    except WorkError as error:
+        raise WorkError(f"{error}; the run has a copy of this file only: name the original with {again}") from error
+
+
+def _check_pos_label(text: str, kind: Kind, pos_label: str | None) -> None:
+    """Raise if a positive class is given for a metric without a name."""
+    if pos_label is not None and kind != "name":
+        raise UsageError(f"--pos-label is for a metric by name, such as f1, and not for {text}: leave it out")
+
+
+def _named(text: str, layout: Layout, pos_label: str | None) -> MetricOption:
+    """Return a metric by name, with its positive class in brackets if one is given."""
+    if pos_label is not None:
+        text = with_positive_class(text, pos_label, classes=layout.classes)
+    return MetricOption(text=text, kind="name", metric=text)
+
+
+def _from_file(text: str, kind: Kind, path: Path, content: bytes, layout: Layout) -> MetricOption:
+    """Return the metric of a file with this content."""
+    digest = digest_of(content)
+    if kind == "cost":
+        metric: Any = ExpectedCost(_costs(path, layout))
+    else:
+        module, name = _module(path, content, digest), _name_of(text, kind)
+        if not hasattr(module, name):
+            public = [each for each in vars(module) if not each.startswith("_")]
+            raise UsageError(f"{unknown(name, public, what='metric')} ({path})")
+        metric = _with_columns(getattr(module, name))
+    return MetricOption(text=text, kind=kind, metric=metric, source=path, digest=digest)
 
 
 def _module(path: Path, content: bytes, digest: str) -> ModuleType:
-    """Return a Python file as a module: what was read is run, and no compiled file beside it."""
+    """Return a Python file as a module: this content is run, and never a compiled file."""
     name = f"postshift_metric_{digest}"
     if name in sys.modules:
         return sys.modules[name]
@@ -269,26 +253,23 @@ def _module(path: Path, content: bytes, digest: str) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 -- the user's own metric
+        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 -- the user's metric
     except Exception as error:
         del sys.modules[name]
         raise WorkError(f"{path} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
-    _pickled_by_value(module)
+    # Other processes cannot import it: send its functions by value. joblib has a copy of cloudpickle, or uses the
+    # package, depending on its version.
+    for pickler in ("joblib.externals.cloudpickle", "cloudpickle"):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(pickler).register_pickle_by_value(module)
     return module
 
 
-def _attribute(module: ModuleType, name: str, path: Path) -> Any:
-    """Return a name of a module; where there is none, the nearest is offered."""
-    if not hasattr(module, name):
-        public = [each for each in vars(module) if not each.startswith("_")]
-        raise UsageError(f"{unknown(name, public, what='metric')} ({path})")
-    return getattr(module, name)
-
-
 def _with_columns(found: Any) -> Any:
-    """Return a function of labels that needs further columns as the library takes it.
+    """Return a function of labels and further columns as the library takes it.
 
-    What by its names may be a loss, or a scorer (estimator, X, y), stays as it is: the library says what to do.
+    A function whose name suggests a loss, or a scorer (estimator, X, y), is returned as it is: the library raises an
+    error that says what to do.
     """
     if not isinstance(found, FunctionType) or not from_labels(found).metadata:
         return found
@@ -297,22 +278,10 @@ def _with_columns(found: Any) -> Any:
     return found if doubtful else from_labels(found)
 
 
-def _pickled_by_value(module: ModuleType) -> None:
-    """Let other processes have the functions of a module that they cannot import.
-
-    joblib brings cloudpickle along, or takes the package; which of them depends on its version.
-    """
-    for name in ("joblib.externals.cloudpickle", "cloudpickle"):
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(name).register_pickle_by_value(module)
-
-
 def _costs(path: Path, layout: Layout) -> Any:
-    """Return the costs (m, m) in the order of the classes, rows true and columns predicted."""
-    table = read_table(path)
-    frame, names = table.frame, list(layout.class_names)
-    first = frame.columns[0]
-    rows = {canonical(name): place for place, name in enumerate(frame[first])}
+    """Return the costs (m, m) in the order of the classes; rows are true classes, columns predicted ones."""
+    frame, names = read_table(path).frame, list(layout.class_names)
+    rows = {canonical(name): place for place, name in enumerate(frame[frame.columns[0]])}
     columns: Mapping[str, str] = {canonical(name): name for name in frame.columns[1:]}
     for found, what in ((rows, "first column"), (columns, "header")):
         if sorted(found) != sorted(names):

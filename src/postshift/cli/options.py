@@ -1,34 +1,64 @@
-"""Options that several commands have, and what they share."""
+"""Options that several commands share, and the options that are parameters of the estimators."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from postshift.cli.console import Console
-from postshift.cli.state import State
+# Parameters of PostShiftClassifier and PostShifter, or of their fit, and the options of ``postshift fit`` of that name.
+PARAMETERS = {
+    "metric": "--metric",
+    "pos_label": "--pos-label",
+    "basis": "--basis",
+    "method": "--method",
+    "budget": "--budget",
+    "n_jobs": "--n-jobs",
+    "random_state": "--random-state",
+    "sample_weight": "--sample-weight",
+}
+# Parameters without an option: the files of rows say what they are.
+FROM_FILES = ("estimator", "classes", "cv", "refit")
+LOCAL = "local"  # --scheduler: a cluster of processes on this machine
 
 
 def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the form of typer's callbacks
-    """Remember that tracebacks are wanted, before anything can fail."""
-    if isinstance(context.obj, State):
-        context.obj.debug = value
+    """Store the option before anything can fail."""
+    if isinstance(context.obj, dict):
+        context.obj["debug"] = value
     return value
 
 
 def _run(path: Path) -> Path:
-    """Refuse a file in the place of the run, before advice is given that would make a folder of its name."""
+    """Raise if RUN is a file: a message about a missing run folder would suggest to create a folder of that name."""
     from postshift.cli.errors import UsageError
-    from postshift.cli.tables import is_table_name
+    from postshift.cli.files.formats import is_table_name
 
     if path.is_file() or (is_table_name(path) and not path.is_dir()):
         raise UsageError(
             f"RUN must be the folder that postshift fit made. Got the name of a file, {str(path)!r}: RUN comes first, "
-            "and rows after it"
+            "then the rows"
         )
     return path
+
+
+def _scheduler(scheduler: str | None) -> str | None:
+    """Raise if --scheduler is not an address, or if Dask is not installed."""
+    from postshift.cli.errors import UsageError
+
+    if scheduler is None:
+        return None
+    if scheduler != LOCAL and ":" not in scheduler:
+        raise UsageError(
+            f"--scheduler must be an address such as tcp://host:8786, or {LOCAL} for a cluster of processes on this "
+            f"machine. Got {scheduler!r} instead"
+        )
+    for name in ("dask", "distributed"):
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return scheduler
 
 
 Run = Annotated[
@@ -47,39 +77,33 @@ Data = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        "--scheduler",
         metavar="ADDRESS",
-        help="Let the workers of a Dask cluster read the Parquet files: tcp://host:port, or local for a cluster of "
+        help="Read the Parquet files on the workers of a Dask cluster: tcp://host:port, or local for a cluster of "
         "processes on this machine.",
+        callback=_scheduler,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", is_eager=True, callback=_debug)]
 PosLabel = Annotated[
     str | None,
     typer.Option(
-        "--pos-label",
-        help="The positive class, for a metric by name that has one (f1, precision, recall, jaccard, and gaps between "
-        "groups). By default, of two classes, the one called 1, true, yes, y, positive or pos.",
+        help="The positive class, for a named metric that has one (f1, precision, recall, jaccard, and gaps between "
+        "groups). Default for two classes: the one called 1, true, yes, y, positive or pos.",
     ),
 ]
 TrustModel = Annotated[
     bool,
     typer.Option(
         "--trust-model",
-        help="The model's file comes from a source you trust: a .joblib file runs code when it is read, a .skops file "
-        "may hold types of other packages.",
+        help="You trust the source of the model's file: reading a .joblib file runs code, and a .skops file may hold "
+        "types of other packages.",
     ),
 ]
 TrustMetric = Annotated[
     bool,
     typer.Option(
-        "--trust-metric", help="The run comes from a source you trust: its metric is a Python file, which is run."
+        "--trust-metric", help="You trust the source of the run: its metric is a Python file, and reading it runs code."
     ),
 ]
-
-
-def console_of(*, quiet: bool, as_json: bool) -> Console:
-    """Return the console of a command."""
-    return Console(quiet=quiet, as_json=as_json)

@@ -1,7 +1,7 @@
-"""A program of the user's as the metric: it reads a file of predictions and prints one number.
+"""A user's program as the metric: it reads a file of predictions and prints one number.
 
-Every answer is stored at once, under a digest of the predictions: a run that is taken up again never runs the program
-twice for the same ones.
+Every answer is stored at once, with a digest of the predictions: a run that is resumed does not run the program again
+for predictions that it has scored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from postshift.cli.errors import FileError, UsageError, WorkError, one_line
-from postshift.cli.tables import digest_of
+from postshift.cli.files.formats import digest_of
 
 PLACE = "{predictions}"
 _SHOWN = 200
@@ -32,14 +32,14 @@ class Answers:
     Parameters
     ----------
     path : Path
-        The file; what a killed process left of its last line is dropped.
+        The file; an incomplete last line, which a killed process leaves, is dropped.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: dict[str, float] = {}
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise FileError(f"{path} is no file, and nothing outside of a run is written: remove it")
+            raise FileError(f"{path} is not a file, and nothing outside the run folder is written: remove it")
         if not path.exists():
             return
         content = path.read_bytes()
@@ -51,7 +51,7 @@ class Answers:
                 predictions, value = _answer_in(line)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FileError(
-                    f"line {number + 1} of {path} is no answer, or was damaged: begin anew with --force"
+                    f"line {number + 1} of {path} is not an answer, or was damaged: start again with --force"
                 ) from error
             self._known[predictions] = value
 
@@ -73,16 +73,16 @@ class Answers:
 
 
 class Program:
-    """A metric that a program tells: ``program(labels) -> number``.
+    """A metric that a program computes: ``program(labels) -> number``.
 
     Parameters
     ----------
     command : str
-        With ``{predictions}`` where the path of the file goes; it is split as a shell would, and run without one.
+        With ``{predictions}`` in place of the file's path; it is split into words as in a shell, and run without one.
     timeout : float
         Seconds after which the program is killed with its children.
     answers : Answers
-        Where answers are looked up and stored.
+        The stored answers.
     """
 
     def __init__(self, command: str, *, timeout: float, answers: Answers) -> None:
@@ -106,10 +106,10 @@ class Program:
         return value
 
     def _run(self, arguments: Sequence[str]) -> float:
-        """Run the program once, in a process group of its own, and read its number."""
+        """Run the program once, in a new process group, and return its number."""
         name = arguments[0]
         try:
-            process = subprocess.Popen(  # noqa: S603 -- the user's own command, without a shell
+            process = subprocess.Popen(  # noqa: S603 -- the user's command, without a shell
                 arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -122,7 +122,7 @@ class Program:
             out, err = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired as error:
             raise WorkError(
-                f"the metric program {name!r} did not end within {self._timeout:g} s and was killed: mend it, or allow "
+                f"the metric program {name!r} timed out after {self._timeout:g} s and was killed: fix it, or allow "
                 "more with --metric-timeout"
             ) from error
         finally:
@@ -134,7 +134,7 @@ class Program:
 
 
 def _line(predictions: str, value: float) -> bytes:
-    """Return the line of an answer; its check tells whether the line was damaged."""
+    """Return the line of an answer, with a digest that shows damage."""
     check = digest_of(f"{predictions} {value!r}".encode())[:8]
     return json.dumps({"predictions": predictions, "value": value, "check": check}).encode() + b"\n"
 
@@ -144,12 +144,12 @@ def _answer_in(line: bytes) -> tuple[str, float]:
     found = json.loads(line)
     predictions, value = str(found["predictions"]), float(found["value"])
     if not math.isfinite(value) or line + b"\n" != _line(predictions, value):
-        raise ValueError("the line is not as it was written")
+        raise ValueError("the line was changed")
     return predictions, value
 
 
 def split_command(command: str) -> list[str]:
-    """Return the parts of a command, refused where it names no file of predictions or no program that there is.
+    """Return the words of a command; raise if the file of predictions or the program is missing.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def split_command(command: str) -> list[str]:
         raise UsageError(f"--metric-command {command!r} cannot be split into words: {error}") from error
     if not any(PLACE in part for part in parts):
         raise UsageError(
-            f"--metric-command must say where the file of predictions goes, as in './score.sh {PLACE}'. Got {command!r}"
+            f"--metric-command must name the file of predictions, as in './score.sh {PLACE}'. Got {command!r}"
         )
     if shutil.which(parts[0]) is None:
         raise UsageError(
@@ -173,13 +173,13 @@ def split_command(command: str) -> list[str]:
 
 
 def program_digest(command: str) -> str:
-    """Return a digest of the files that a command names, so that a program that was changed can be told."""
+    """Return a digest of the files in a command, which shows whether the program was changed."""
     files = [Path(part) for part in shlex.split(command) if Path(part).is_file()]
     return digest_of(b"".join(file.read_bytes() for file in files))
 
 
 def predictions_file(labels: Any) -> bytes:
-    """Return the file that a program reads: the columns row (from 0) and label.
+    """Return the content of the file for the program: the columns row (from 0) and label.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def predictions_file(labels: Any) -> bytes:
 
 
 def number_in(text: str, name: str) -> float:
-    r"""Return the number on the last line of a program's output that is not empty.
+    r"""Return the number on the last non-empty line of a program's output.
 
     Examples
     --------
@@ -218,8 +218,8 @@ def _quoted(text: str) -> str:
 
 
 def _how_it_ended(code: int) -> str:
-    """Say how a process ended."""
-    return f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+    """Return how a process ended."""
+    return f"failed with exit code {code}" if code > 0 else f"was ended by signal {-code}"
 
 
 def _last_line(err: bytes) -> str:
@@ -229,7 +229,7 @@ def _last_line(err: bytes) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and its children, and wait for it; what its pipes still hold is dropped."""
+    """Kill a program and its children, wait for it, and close its pipes."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""The commands, one file each; what is dear to import is imported when a command runs."""
+"""The commands, one file each; slow imports happen when a command runs."""

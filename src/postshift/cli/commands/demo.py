@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from postshift.cli.console import Console
-from postshift.cli.options import Debug, Json, Quiet, console_of
+from postshift.cli.options import Debug, Json, Quiet
 
 _FLIPS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 _FLIP_SHARE = 0.6
@@ -26,16 +26,17 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Re-weight a model of handwritten digits whose training labels were spoilt, and write a report.
+    """Improve a model of handwritten digits that was trained on wrong labels, and write a report.
 
-    Six out of ten 9s are called 1, 2s are called 0, 4s are called 7, and 3s and 5s are swapped in the training labels;
-    300 rows have been labelled with care. The files are what another program would write: probabilities and labels.
+    In 60 % of the training rows, 9 is labelled 1, 2 is labelled 0, 4 is labelled 7, and 3 and 5 are swapped; the labels
+    of 300 validation rows are correct. The files hold probabilities and labels, as another program would write them.
     """
+    from postshift.cli.commands.evaluate import evaluated
+    from postshift.cli.commands.fit import FitRequest
     from postshift.cli.fitting import fit_run
-    from postshift.cli.predicting import LoadedRun
-    from postshift.cli.request import FitRequest
+    from postshift.cli.run.rule_file import LoadedRun
 
-    console = console_of(quiet=quiet, as_json=json)
+    console = Console(quiet=quiet, as_json=json)
     run = out / "run"
     _check_folder(out, run, force=force)
     with console.warnings_shown():
@@ -44,27 +45,19 @@ def command(
             train=paths["train"], val=paths["val"], label=_LABEL, metric="accuracy", out=run, force=force
         )
         found = fit_run(request, console)
-        loaded = LoadedRun.open(run, trust_model=False)
-        scored = _scored(loaded, paths["test"])
+        scored = evaluated(LoadedRun.open(run, trust_model=False), paths["test"])
     _show(found, scored, console)
     command_line = f"postshift fit --train {paths['train']} --val {paths['val']} --label digit --metric accuracy"
     console.say()
-    console.say(f"The same by hand: {command_line} --out RUN")
+    console.say(f"The same without the demo: {command_line} --out RUN")
     console.say(f"report: {found['report']}")
     console.result({"fit": found, "test": scored, "report": found["report"]})
 
 
-def _scored(loaded: Any, test: Path) -> dict[str, Any]:
-    """Return the scores on the test rows."""
-    from postshift.cli.commands.evaluate import evaluated
-
-    return evaluated(loaded, test, loaded.layout, None)
-
-
 def _check_folder(out: Path, run: Path, *, force: bool) -> None:
-    """Refuse a folder that holds something, unless it is an earlier demo that may be replaced."""
+    """Raise if a folder holds anything but an earlier demo that may be replaced."""
     from postshift.cli.errors import FileError, UsageError
-    from postshift.cli.run_folder import target_of
+    from postshift.cli.run.folder import RunWriter
 
     if out.exists() and not out.is_dir():
         raise FileError(f"{out} is a file: name a folder with --out")
@@ -73,15 +66,15 @@ def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
     if others:
         raise UsageError(
-            f"{out} holds other things than a demo ({others[0]}): nothing in it was touched; name another with --out"
+            f"{out} holds files of others ({others[0]}): nothing in it was touched; name another with --out"
         )
-    target_of(run, force=True, resume=False)
+    RunWriter(run, force=True, resume=False)  # raises if it may not replace the run
     if not force:
         raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file is one of an earlier demo: by its name and its columns."""
+    """Return whether a file belongs to an earlier demo, by its name and its columns."""
     if path.name not in _FILES or not path.is_file() or path.is_symlink():
         return False
     header = ",".join((_LABEL, *_DIGITS)).encode() + b"\n"
@@ -90,14 +83,14 @@ def _is_ours(path: Path) -> bool:
 
 
 def _write_files(out: Path) -> dict[str, Path]:
-    """Fit a model to spoilt labels, and write its probabilities of three sets of rows as CSV."""
+    """Fit a model to wrong labels, and write its probabilities of three sets of rows as CSV."""
     import numpy as np
     import pandas as pd
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import cross_val_predict, train_test_split
 
     from postshift.cli.errors import FileError
-    from postshift.cli.tables import write_table
+    from postshift.cli.files.formats import write_table
     from postshift.datasets.bundled import load_embedded
 
     digits = load_embedded("digits")
@@ -115,7 +108,7 @@ def _write_files(out: Path) -> dict[str, Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"the folder {out} cannot be made: {error.strerror}: name another with --out") from error
+        raise FileError(f"cannot create the folder {out}: {error.strerror}: name another with --out") from error
     for name, (eta, labels) in tables.items():
         columns = {column: eta[:, place] for place, column in enumerate(_DIGITS)}
         write_table(pd.DataFrame({_LABEL: labels, **columns}), out / f"{name}.csv")
@@ -123,8 +116,9 @@ def _write_files(out: Path) -> dict[str, Path]:
 
 
 def _show(found: dict[str, Any], scored: dict[str, Any], console: Console) -> None:
-    """Show the rules of the menu and what came of them."""
-    console.say(f"digits: {found['training_rows']:,} training rows with wrong labels, {found['validation_rows']} clean")
+    """Write the rules of the menu and the result."""
+    n_train, n_val = found["training_rows"], found["validation_rows"]
+    console.say(f"digits: {n_train:,} training rows with wrong labels, {n_val} validation rows with correct ones")
     console.say()
     rows = [(rule["name"], f"{rule['score']:.3f}", f"{rule['weight']:.2f}") for rule in found["rules"]]
     rows.append(("their weighted average (the result)", f"{found['after']:.3f}", ""))

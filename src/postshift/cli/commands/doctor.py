@@ -1,4 +1,4 @@
-"""``postshift doctor``: what is installed, what is missing."""
+"""``postshift doctor``: what is installed and what is missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import typer
 
 from postshift._installing import install
+from postshift.cli.console import Console
 from postshift.cli.errors import FAILED
-from postshift.cli.options import Debug, Json, Quiet, console_of
+from postshift.cli.options import Debug, Json, Quiet
 
 _EXTRAS = ("cli", "data", "report", "export", "fast", "dask", "deep")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)([^;]*)(?:;.*extra\s*==\s*['\"]([\w-]+)['\"])?")
@@ -22,10 +23,10 @@ _MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}
 
 
 def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -> None:  # noqa: ARG001
-    """Show Python, the packages of every extra, and where data sets are looked for."""
+    """Show the version of Python, the packages of every extra, and the folder of the data sets."""
     import postshift
 
-    console = console_of(quiet=quiet, as_json=json)
+    console = Console(quiet=quiet, as_json=json)
     packages = _packages()
     found: dict[str, Any] = {
         "postshift": postshift.__version__,
@@ -45,14 +46,14 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     console.say()
     console.say(f"compiled loops (numba): {loops}")
     console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder of data sets'}")
-    console.say("everything that is required is there" if found["ok"] else "something that is required is broken")
+    console.say("all required packages work" if found["ok"] else "a required package is broken")
     console.result(found)
     if broken:
         raise typer.Exit(FAILED)
 
 
 def _packages() -> list[dict[str, Any]]:
-    """Return every package of every extra that a user may want, with its version or what to do about it."""
+    """Return the required and the optional packages, with their versions or how to install them."""
     found = []
     for line in metadata.requires("postshift") or []:
         parsed = _REQUIREMENT.match(line)
@@ -67,7 +68,7 @@ def _packages() -> list[dict[str, Any]]:
 
 
 def _state(name: str, extra: str | None) -> tuple[str | None, str]:
-    """Return the version of a package, and what is wrong with it; required ones are imported for trial."""
+    """Return the version of a package, and what is wrong with it; required packages are imported to see."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -75,13 +76,13 @@ def _state(name: str, extra: str | None) -> tuple[str | None, str]:
     if extra is None:
         try:
             importlib.import_module(_MODULES.get(name, name))
-        except Exception as error:  # noqa: BLE001 -- whatever a broken package raises
+        except Exception as error:  # noqa: BLE001 -- a broken package may raise anything
             return version, f"broken ({type(error).__name__}: {error}): pip install --force-reinstall {name}"
     return version, ""
 
 
 def _data_folder() -> str | None:
-    """Return the folder that POSTSHIFT_DATA names, or the one where data sets are found without it."""
+    """Return the folder of POSTSHIFT_DATA, or else the one where the data sets are found."""
     from postshift.exceptions import DataNotFoundError
 
     named = os.environ.get("POSTSHIFT_DATA")
@@ -92,5 +93,5 @@ def _data_folder() -> str | None:
         from postshift.datasets._public_files import ADULT_TRAIN
 
         return str(find_file(ADULT_TRAIN.folder, ADULT_TRAIN.name).parent.parent)
-    except (DataNotFoundError, ImportError):  # the latter where a required package is broken
+    except (DataNotFoundError, ImportError):  # ImportError if a required package is broken
         return None

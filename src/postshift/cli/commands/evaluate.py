@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.console import Console
-from postshift.cli.options import (
-    Data,
-    Debug,
-    Json,
-    PosLabel,
-    Quiet,
-    Run,
-    Scheduler,
-    TrustMetric,
-    TrustModel,
-    console_of,
-)
+from postshift.cli.console import Console, user_scores
+from postshift.cli.options import Data, Debug, Json, PosLabel, Quiet, Run, Scheduler, TrustMetric, TrustModel
 
 _FEW = 12  # classes; larger matrices are in the report and in --json
 
@@ -29,13 +19,9 @@ def command(
     run: Run,
     data: Data,
     *,
-    label: Annotated[
-        str | None, typer.Option("--label", help="The column of the labels; by default as in the fit.")
-    ] = None,
-    groups: Annotated[
-        str | None, typer.Option("--groups", help="The column of the groups; by default as in the fit.")
-    ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="Another metric; by default that of the fit.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the labels. Default: as in the fit.")] = None,
+    groups: Annotated[str | None, typer.Option(help="The column of the groups. Default: as in the fit.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Another metric. Default: the metric of the fit.")] = None,
     pos_label: PosLabel = None,
     trust_model: TrustModel = False,
     trust_metric: TrustMetric = False,
@@ -46,23 +32,22 @@ def command(
 ) -> None:
     """Score the rows of DATA before and after, with 95 % intervals.
 
-    A metric of a Python file is read from the copy in the run, where that is trusted, or named again by --metric.
+    A metric in a Python file is read from its copy in the run if you trust that, or from the file that --metric names.
 
     Example: postshift evaluate run test.csv
     """
-    from postshift.cli.predicting import LoadedRun
-    from postshift.cli.run_files import METRICS
+    from postshift.cli.run.folder import METRICS
+    from postshift.cli.run.rule_file import LoadedRun
 
-    console = console_of(quiet=quiet, as_json=json)
+    console = Console(quiet=quiet, as_json=json)
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
-        layout = replace(loaded.layout, label=label or loaded.layout.label, groups=groups or loaded.layout.groups)
-        how: dict[str, Any] = {"pos_label": pos_label, "trust_metric": trust_metric, "scheduler": scheduler}
-        found = evaluated(loaded, data, layout, metric, **how)
+        how: dict[str, Any] = {"metric": metric, "pos_label": pos_label, "trust_metric": trust_metric}
+        found = evaluated(loaded, data, label=label, groups=groups, scheduler=scheduler, **how)
     if found["used_for_the_fit"]:
         console.note(
             f"warning: these are the {found['used_for_the_fit']} rows of the fit, and their scores are too high for "
-            f"new ones: evaluate other rows; {METRICS} in the run has scores of rows that were held out"
+            f"new rows: evaluate other rows; {METRICS} in the run has scores of held-out rows"
         )
     show(found, console)
     console.result(found)
@@ -70,74 +55,117 @@ def command(
 
 def evaluated(
     loaded: Any,
-    data: Any,
-    layout: Any,
-    metric: str | None,
+    data: Path,
     *,
-    pos_label: str | None = None,
-    trust_metric: bool = False,
+    label: str | None = None,
+    groups: str | None = None,
     scheduler: str | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
-    """Return the scores of the rows of a file."""
-    from postshift.cli.parquet_files import read_rows
-    from postshift.cli.scoring import evaluation
+    """Return scores and confusion matrices of the rows of a file; ``how`` are arguments of :func:`scoring`."""
+    import numpy as np
+
+    from postshift.cli.files.parquet_files import read_rows
+    from postshift.estimators.model import positions
     from postshift.metrics.metadata import metadata_names
+    from postshift.report.counts import confusion
     from postshift.report.gather import metric_facts
 
-    chosen = scoring_metric(loaded, layout, metric, pos_label=pos_label, trust_metric=trust_metric)
-    reading = labelled_reading(loaded, layout, chosen)
+    chosen, reader = scoring(loaded, label=label, groups=groups, **how)
     if scheduler is None:
-        part = reading.part(read_rows(data))
-        labels = loaded.rule.labels(part.eta, part.table)
+        rows = reader.rows(read_rows(data))
+        labels = loaded.labels(rows)
     else:
         from postshift.cli.cluster import labelled_rows
 
         read = metadata_names(chosen.metric)
-        part, labels = labelled_rows(loaded.rule, reading, data, columns=read, scheduler=scheduler)
-    found = evaluation(loaded.rule, part, labels, layout, metric=chosen)
-    told = metric_facts(loaded.rule.shifter, chosen.name, metric=chosen.metric, groups=part.groups)
+        rows, labels = labelled_rows(loaded, reader, data, columns=read, scheduler=scheduler)
+    classes = loaded.shifter.classes_
+    truth = positions(rows.labels, classes, name="the labels")
+    after = positions(labels, classes, name="the predicted labels")
+    before = np.argmax(rows.eta, axis=1)
+    found = _compared(loaded, rows, chosen, truth=truth, labels=after, base=before)
+    limits = found.intervals
     return {
-        **found,
-        "positive_class": chosen.positive_class(layout, part.groups),
-        "used_for_the_fit": _side_of_fit(loaded, part.table.digest),
-        "less_is_better": told.is_cost,
+        "metric": chosen.name,
+        "rows": len(rows),
+        "before": found.base_score,
+        "after": found.score,
+        "gain": found.gain,
+        "intervals": {"before": limits.base, "after": limits.score, "gain": limits.gain},
+        "changed": int((before != after).sum()),
+        "classes": list(reader.layout.class_values),
+        "confusion": {
+            name: confusion(truth, each, n_classes=rows.eta.shape[1], weights=rows.weights).tolist()
+            for name, each in (("before", before), ("after", after))
+        },
+        "positive_class": chosen.positive_class(reader.layout, rows.groups),
+        "used_for_the_fit": _side_of_fit(loaded, rows.table.digest),
+        "less_is_better": metric_facts(loaded.shifter, chosen.name, metric=chosen.metric, groups=rows.groups).is_cost,
     }
 
 
-def scoring_metric(loaded: Any, layout: Any, metric: str | None, *, pos_label: str | None, trust_metric: bool) -> Any:
-    """Return what rows with labels are scored by: the metric that is named, or that of the fit."""
-    from postshift.cli.errors import UsageError
-    from postshift.cli.metric_option import read_metric, with_pos_label
+def scoring(
+    loaded: Any,
+    *,
+    label: str | None = None,
+    groups: str | None = None,
+    metric: str | None = None,
+    pos_label: str | None = None,
+    trust_metric: bool = False,
+) -> tuple[Any, Any]:
+    """Return the metric that scores rows with labels, and the reader of these rows.
 
+    Options that are None are as in the fit. The reader reads weights, and groups if the metric needs them.
+    """
+    from postshift.cli.errors import UsageError
+    from postshift.cli.metric_option import read_metric
+
+    layout = loaded.run.layout
+    layout = replace(layout, label=label or layout.label, groups=groups or layout.groups)
     if metric is None:
         chosen = loaded.run.metric(layout, pos_label=pos_label, trust=trust_metric)
     else:
-        chosen = read_metric(with_pos_label(metric, pos_label, layout), layout)
+        chosen = read_metric(metric, layout, pos_label=pos_label)
     if layout.label is None:
         raise UsageError("name the column with the labels with --label")
-    return chosen
+    if chosen.keeps_labels:
+        raise UsageError(
+            f"metric {chosen.name!r} can score the validation rows only: score other rows with --metric NAME"
+        )
+    needed = ("label", "sample_weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
+    return chosen, loaded.reader(layout, needed=needed, optional=("groups",))
 
 
-def labelled_reading(loaded: Any, layout: Any, chosen: Any) -> Any:
-    """Return how rows with labels are read: with weights, and with groups where the metric needs them."""
-    needed = ("label", "weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
-    return loaded.reading(layout, needed=needed, optional=("groups",))
+def _compared(loaded: Any, rows: Any, chosen: Any, *, truth: Any, labels: Any, base: Any) -> Any:
+    """Compare labels of the rows, given as codes, with the base's."""
+    from postshift.core.rows import Rows
+    from postshift.estimators.comparing import compare_labels
+    from postshift.estimators.task import goal_of, known_groups
+    from postshift.metrics.metadata import GROUPS
+
+    groups, classes = loaded.shifter.groups_, loaded.run.layout.classes
+    metadata = chosen.metadata(rows)
+    chosen.check(loaded.run.layout, rows.groups, asked=False)
+    if groups is None or GROUPS not in metadata:
+        groups = known_groups(chosen.metric, metadata)
+    how: dict[str, Any] = {"classes": classes, "groups": groups, "metadata": metadata}
+    goal = goal_of(chosen.metric, **how)
+    val = Rows.of(rows.eta, labels=truth, weights=rows.weights)
+    return compare_labels(goal, labels=labels, base=base, val=val, fallback=loaded.shifter.fallback_, **how)
 
 
 def _side_of_fit(loaded: Any, digest: str) -> str | None:
-    """Return which rows of the fit a file has, by its digest, if it has some."""
-    digests = loaded.run.header.digests
+    """Return which rows of the fit a file has, by its digest."""
     sides = {"val": "validation", "train": "training"}
-    return next((name for side, name in sides.items() if digests.get(side) == digest), None)
+    return next((name for side, name in sides.items() if loaded.run.digests.get(side) == digest), None)
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:
-    """Say in a table what was found."""
-    from postshift.cli.own_numbers import in_own_numbers, name_of_gain
-
-    found, rows = in_own_numbers(found), []
-    names = (("before", "the model as it is"), ("after", "after the shift"), ("gain", name_of_gain(found)))
-    for name, text in names:
+    """Write the scores as a table."""
+    found, rows = user_scores(found), []
+    gain = "change" if found["less_is_better"] else "gain"
+    for name, text in (("before", "the model as it is"), ("after", "after the shift"), ("gain", gain)):
         low, high = found["intervals"][name]
         rows.append((text, f"{found[name]:.4f}", f"{low:.4f} to {high:.4f}"))
     console.table((f"{found['metric']}, {found['rows']:,} rows", "score", "95 % interval"), rows, numbers=2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.options import Data, Debug, Json, Quiet, Run, Scheduler, TrustModel, console_of
+from postshift.cli.console import Console
+from postshift.cli.options import Data, Debug, Json, Quiet, Run, Scheduler, TrustModel
 
 
 def command(
@@ -19,7 +22,7 @@ def command(
         typer.Option(
             "-o",
             "--output",
-            help="Where the labels go; the suffix is the format. With --scheduler, a folder of Parquet files.",
+            help="The file of the labels; its suffix is the format. With --scheduler, a folder of Parquet files.",
             show_default=False,
         ),
     ],
@@ -27,7 +30,8 @@ def command(
         bool,
         typer.Option(
             "--keep",
-            help="Write all columns of DATA in place of the row; where one is called label, ours is predicted_label.",
+            help="Write all columns of DATA instead of the row; if DATA has a column label, the new column is "
+            "predicted_label.",
         ),
     ] = False,
     proba_out: Annotated[
@@ -36,7 +40,7 @@ def command(
     trust_model: TrustModel = False,
     scheduler: Scheduler = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the labels that are there, once the new ones are made.")
+        bool, typer.Option("--force", help="Replace existing labels when the new ones are ready.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -46,40 +50,57 @@ def command(
 
     Example: postshift predict run new.parquet -o labels.parquet
     """
-    from postshift.cli.predicting import labelling_of
+    from postshift.cli.errors import UsageError
+    from postshift.cli.files.folders import check_label_folder
+    from postshift.cli.files.formats import check_output
+    from postshift.cli.run.rule_file import LoadedRun
 
-    console = console_of(quiet=quiet, as_json=json)
-    _check(output, data, scheduler=scheduler, force=force)
+    console = Console(quiet=quiet, as_json=json)
+    if output.exists() and data.exists() and output.samefile(data):
+        raise UsageError(f"{output} has the rows themselves, and the labels would replace them: name another with -o")
+    (check_output if scheduler is None else check_label_folder)(output, force=force)
     with console.warnings_shown():
-        labelling = labelling_of(run, trust_model=trust_model, keep=keep, distribution=proba_out)
-        n_rows, changed = _written(labelling, data, output, scheduler=scheduler)
-    console.say(f"{n_rows:,} rows were labelled, {changed:,} otherwise than by the model: {output}")
+        loaded = LoadedRun.open(run, trust_model=trust_model)
+        columns = partial(new_columns, loaded, keep=keep, distribution=proba_out)
+        if scheduler is None:
+            n_rows, changed = _write_labels(loaded.reader(), columns, data, output, keep=keep)
+        else:
+            from postshift.cli.cluster import write_labels
+
+            n_rows, changed = write_labels(loaded.reader(), columns, data, output, keep=keep, scheduler=scheduler)
+    console.say(f"{n_rows:,} rows were labelled, {changed:,} labels differ from the model's: {output}")
     console.result({"rows": n_rows, "changed": changed, "output": str(output)})
 
 
-def _check(output: Path, data: Path, *, scheduler: str | None, force: bool) -> None:
-    """Refuse an output that could not be written later on, or that is there and must not be replaced."""
+def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: bool) -> tuple[int, int]:
+    """Write the labels to a file; return the number of rows and of changed labels."""
+    import numpy as np
+    import pandas as pd
+
+    from postshift.cli.files.formats import write_table
+    from postshift.cli.files.parquet_files import read_rows
+
+    rows = reader.rows(read_rows(data))
+    new, changed = columns(rows)
+    frame = rows.table.frame if keep else pd.DataFrame({"row": np.arange(len(rows))})
+    write_table(frame.assign(**new), output)
+    return len(rows), changed
+
+
+def new_columns(loaded: Any, rows: Any, *, keep: bool, distribution: bool) -> tuple[dict[str, Any], int]:
+    """Return the new columns of rows, here or on a worker, and how many labels differ from the model's."""
+    import numpy as np
+
     from postshift.cli.errors import UsageError
-    from postshift.cli.parts_folder import check_folder
-    from postshift.cli.tables import check_output
 
-    if output.exists() and data.exists() and output.samefile(data):
-        raise UsageError(f"{output} has the rows themselves, which the labels would replace: name another with -o")
-    if scheduler is not None:
-        check_folder(output, force=force)
-        return
-    check_output(output, force=force)
-
-
-def _written(labelling: Any, data: Path, output: Path, *, scheduler: str | None) -> tuple[int, int]:
-    """Write the labels, and return the number of rows, and of labels that changed."""
-    if scheduler is not None:
-        from postshift.cli.cluster import write_labels
-
-        return write_labels(labelling, data, output, scheduler=scheduler)
-    from postshift.cli.predicting import predicted
-    from postshift.cli.tables import write_table
-
-    frame, changed = predicted(labelling, data)
-    write_table(frame, output)
-    return len(frame), changed
+    labels = loaded.labels(rows)
+    taken: Iterable[str] = rows.table.frame.columns if keep else ("row",)
+    columns: dict[str, Any] = {"predicted_label" if "label" in taken else "label": labels}
+    if distribution:
+        found = loaded.distribution(rows)
+        columns |= {f"shifted_{name}": found[:, place] for place, name in enumerate(loaded.run.layout.class_names)}
+    if twice := [name for name in columns if name in taken]:
+        raise UsageError(
+            f"{rows.table.path} has a column {twice[0]!r}, and so has the result: rename it, or leave --keep out"
+        )
+    return columns, int((labels != loaded.shifter.classes_[np.argmax(rows.eta, axis=1)]).sum())

@@ -1,13 +1,15 @@
-"""``postshift report``: the page of a run, made anew, or a page about test rows."""
+"""``postshift report``: the page of a run, written again, or a page about test rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.options import Debug, Json, PosLabel, Quiet, Run, TrustMetric, TrustModel, console_of
+from postshift.cli.console import Console
+from postshift.cli.options import Debug, Json, PosLabel, Quiet, Run, TrustMetric, TrustModel
 
 
 def command(
@@ -15,27 +17,25 @@ def command(
     *,
     test: Annotated[
         Path | None,
-        typer.Option("--test", help="Rows with labels that were not used for the fit: the page is about them."),
+        typer.Option(help="Rows with labels that were not used for the fit: the page is about them."),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o",
-            "--output",
-            help="Where the page goes; by default RUN/report.html, with --test RUN/test_report.html.",
+            "-o", "--output", help="The file of the page. Default: RUN/report.html, with --test RUN/test_report.html."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file that --output names; the run's own pages always are.")
+        bool, typer.Option("--force", help="Replace the file of --output; pages in the run are always replaced.")
     ] = False,
     label: Annotated[
-        str | None, typer.Option("--label", help="With --test: the column of the labels; by default as in the fit.")
+        str | None, typer.Option(help="With --test: the column of the labels. Default: as in the fit.")
     ] = None,
     groups: Annotated[
-        str | None, typer.Option("--groups", help="With --test: the column of the groups; by default as in the fit.")
+        str | None, typer.Option(help="With --test: the column of the groups. Default: as in the fit.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="With --test: another metric; by default that of the fit.")
+        str | None, typer.Option(help="With --test: another metric. Default: the metric of the fit.")
     ] = None,
     pos_label: PosLabel = None,
     trust_model: TrustModel = False,
@@ -49,28 +49,63 @@ def command(
     Example: postshift report run --test test.csv
     """
     from postshift.cli.errors import UsageError
-    from postshift.cli.predicting import LoadedRun
-    from postshift.cli.reporting import facts_of_test_rows, stored_facts
-    from postshift.cli.run_files import FACTS, REPORT, TEST_REPORT, as_written
-    from postshift.cli.run_folder import open_run
-    from postshift.cli.tables import check_place
-    from postshift.report import write_report
+    from postshift.cli.files.formats import check_place
+    from postshift.cli.run.folder import FACTS, REPORT, TEST_REPORT, as_written, open_run
+    from postshift.cli.run.rule_file import LoadedRun
+    from postshift.report import Facts, write_report
 
-    console = console_of(quiet=quiet, as_json=json)
+    console = Console(quiet=quiet, as_json=json)
     file = open_run(run).file(FACTS)
-    columns = {"label": label, "groups": groups}
-    if test is None:
-        if any((label, groups, metric, pos_label)):
-            raise UsageError("--label, --groups, --metric and --pos-label are for test rows: add --test FILE")
-        facts = stored_facts(file)
-    else:
+    how: dict[str, Any] = {"label": label, "groups": groups, "metric": metric, "pos_label": pos_label}
+    if test is None and any(how.values()):
+        raise UsageError("--label, --groups, --metric and --pos-label are for test rows: add --test FILE")
+    with as_written(file):
+        facts = Facts.from_json(file.read_text(encoding="utf-8"))
+    if test is not None:
         with console.warnings_shown():
             loaded = LoadedRun.open(run, trust_model=trust_model)
-            how: dict[str, Any] = {"metric": metric, "pos_label": pos_label, "trust_metric": trust_metric}
-            facts = facts_of_test_rows(loaded, test, columns=columns, **how)
+            facts = _facts_of_test_rows(loaded, test, facts, trust_metric=trust_metric, **how)
     path = output or run / (REPORT if test is None else TEST_REPORT)
     check_place(path, force=force or output is None)
     with as_written(file):
         write_report(facts, path)
     console.say(f"report: {path}")
     console.result({"report": str(path)})
+
+
+def _facts_of_test_rows(loaded: Any, data: Path, stored: Any, **how: Any) -> Any:
+    """Return the facts about rows that were not used for the fit.
+
+    ``stored`` are the facts of the fit, ``how`` the arguments of :func:`~postshift.cli.commands.evaluate.scoring`.
+    """
+    from postshift.cli.basis_option import named_functions
+    from postshift.cli.commands.evaluate import scoring
+    from postshift.cli.errors import UsageError
+    from postshift.cli.files.parquet_files import read_rows
+    from postshift.metrics.metadata import GROUPS
+    from postshift.report import Facts
+
+    chosen, reader = scoring(loaded, **how)
+    rows = reader.rows(read_rows(data))
+    chosen.check(reader.layout, rows.groups, asked=False)
+    shifter = loaded.shifter
+    shifter.metric, shifter.pos_label = chosen.metric, None
+    with loaded.rule_as_written():
+        found = Facts.of(
+            shifter,
+            rows.eta,
+            rows.labels,
+            phi=named_functions(loaded.bases, loaded.phi(rows)) or None,
+            metric_name=chosen.name,
+            sample_weight=rows.weights,
+            groups=rows.groups,
+            used=[*stored.used, ("test rows", str(rows.table))],
+            how_to_use=stored.how_to_use,
+            **{name: values for name, values in chosen.metadata(rows).items() if name != GROUPS},
+        )
+    if found.test is None:
+        raise UsageError(f"{data} has the validation rows of the fit: give rows that were not used for it")
+    shares = replace(
+        found.shares, training=stored.shares.training, by_model_in_training=stored.shares.by_model_in_training
+    )
+    return replace(found, shares=shares, fit_metric=None if how["metric"] is None else stored.metric)

@@ -1,0 +1,1 @@
+"""Tables of rows in files: their formats, their columns, and what a fit or a prediction reads of them."""

@@ -1,0 +1,286 @@
+"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz by their suffix; written atomically."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from postshift._validation import unknown
+from postshift.cli.errors import FileError, UsageError, one_line
+from postshift.cli.files.separated import TableError, check_names, read_separated
+from postshift.core.archive import write_arrays, write_atomically
+
+# Arrays of an npz archive, and the option that names such a column in other formats.
+_ARRAYS = {"labels": "label", "groups": "groups", "weights": "sample_weight"}
+_STEM, _FEATURE = "eta_", "x"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileTable:
+    """The rows of a file as a pandas frame.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    frame : pandas.DataFrame
+        Its rows.
+    digest : str
+        A digest of its bytes.
+    usual : mapping of str to str
+        Defaults of options that the format gives for this file: ``proba``, ``label``, ...
+    segments : tuple of (str, int, int)
+        Where the rows come from, if they are not all the rows of one file: file, first row in it, number of rows.
+    """
+
+    path: Path
+    frame: Any
+    digest: str
+    usual: Mapping[str, str] = field(default_factory=dict)
+    segments: tuple[tuple[str, int, int], ...] = ()
+
+    def __str__(self) -> str:
+        """Return the file's name and number of rows."""
+        return f"{self.path.name}, {len(self.frame):,} rows"
+
+    def row(self, chosen: Any) -> str:
+        """Return the number of the first row in a mask, with its file if there are several."""
+        file, number = self._origin(chosen)
+        return f"row {number}" if len(self.segments) < 2 else f"row {number} of {file}"
+
+    def row_of_file(self, chosen: Any) -> str:
+        """Return the number of the first row in a mask, with its file."""
+        file, number = self._origin(chosen)
+        return f"row {number} of {file}"
+
+    def _origin(self, chosen: Any) -> tuple[Any, int]:
+        """Return file and number of the first row in a mask."""
+        place = int(np.argmax(chosen))
+        for file, first, n_rows in self.segments:
+            if place < n_rows:
+                return file, first + place
+            place -= n_rows
+        return self.path, place
+
+
+def read_table(file: Path) -> FileTable:
+    """Return the table in a file of any format: .csv, .tsv (also .gz), .parquet, .feather, .arrow or .npz."""
+    read = _by_suffix(_READERS, file)
+    content = read_bytes(file)
+    try:
+        frame, usual = read(content)
+        frame.columns = [str(name) for name in frame.columns]
+        check_names(frame.columns)
+    except ModuleNotFoundError:
+        raise
+    except TableError as error:
+        raise UsageError(f"{file}: {error}") from error
+    except Exception as error:  # pandas, pyarrow and zipfile raise errors of many types on a damaged file
+        raise FileError(
+            f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and the file whole?"
+        ) from error
+    if len(frame) == 0:
+        raise UsageError(f"{file} has no rows: give a file with a header and rows")
+    return FileTable(path=file, frame=frame, digest=digest_of(content), usual=usual)
+
+
+def write_table(frame: Any, file: Path) -> None:
+    """Write a frame in the format of the file's suffix; an interrupted write leaves the old file."""
+    check_output(file, force=True)
+    write_atomically(file, lambda stream: _WRITERS[suffix_of(file)](frame, stream))
+
+
+def check_output(file: Path, *, force: bool) -> None:
+    """Raise if a table cannot be written to this file."""
+    _by_suffix(_WRITERS, file)
+    check_place(file, force=force)
+
+
+def check_place(file: Path, *, force: bool) -> None:
+    """Raise if the folder of a file does not exist, or if the file exists and may not be replaced."""
+    if not file.parent.is_dir():
+        raise FileError(f"there is no folder {file.parent}: create it, or choose another one")
+    if file.is_dir():
+        raise FileError(f"{file} is a folder: name a file")
+    if file.exists() and not force:
+        raise UsageError(f"{file} exists: add --force to replace it, or name another file with -o")
+
+
+def is_table_name(path: Path) -> bool:
+    """Return whether a path has the suffix of a table."""
+    return suffix_of(path) in _READERS
+
+
+def check_file(file: Path) -> None:
+    """Raise if there is no such file."""
+    with _explained(file), file.open("rb"):
+        pass
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the bytes of a file."""
+    with _explained(file):
+        return file.read_bytes()
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    """Suggest the nearest name if there is no such file."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        folder = file.parent
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        close = difflib.get_close_matches(file.name, names, n=1)
+        hint = f"; did you mean {str(folder / close[0])!r}?" if close else ": check the path"
+        raise FileError(f"there is no file {str(file)!r}{hint}") from error
+    except IsADirectoryError as error:
+        raise FileError(f"{str(file)!r} is a folder: name a file") from error
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest that identifies the content of a file.
+
+    Examples
+    --------
+    >>> digest_of(b"row,label") == digest_of(b"row,label"), len(digest_of(b""))
+    (True, 32)
+    """
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
+    """Return the entry for the suffix of a file."""
+    kind = suffix_of(file)
+    if kind not in table:
+        raise UsageError(unknown(kind, table, what="file format") + f" (the suffix of {file.name!r})")
+    return table[kind]
+
+
+def suffix_of(file: Path) -> str:
+    """Return the suffix; both suffixes of a compressed file."""
+    return "".join(file.suffixes[-2:]) if file.suffix == ".gz" else file.suffix
+
+
+# -- reading: each reader returns the frame, and the options that the format gives ------------------------------
+
+Read = tuple[Any, Mapping[str, str]]
+
+
+def _read_csv(separator: str, *, compressed: bool = False) -> Callable[[bytes], Read]:
+    """Return a reader of separated values."""
+    return lambda content: (read_separated(content, separator=separator, compressed=compressed), {})
+
+
+def _read_parquet(content: bytes) -> Read:
+    """Read Parquet."""
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    check_names(pq.read_schema(io.BytesIO(content)).names)
+    return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True), {}
+
+
+def _read_arrow(content: bytes) -> Read:
+    """Read an Arrow file (also Feather) or stream."""
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
+    except pa.ArrowInvalid:
+        table = pa.ipc.open_stream(pa.BufferReader(content)).read_all()
+    return table.to_pandas().reset_index(drop=True), {}
+
+
+def _read_npz(content: bytes) -> Read:
+    """Read arrays: ``eta`` (n, m) with ``labels``, ``X``, ``classes``, ``groups``, ``weights``, or named columns."""
+    import pandas as pd
+
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ValueError("it is not an npz archive")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    usual: dict[str, str] = {}
+    columns: dict[str, Any] = {}
+    if "eta" in arrays and arrays["eta"].ndim == 2:
+        eta = arrays.pop("eta")
+        classes = arrays.pop("classes", np.arange(eta.shape[1])).tolist()
+        if len(classes) != eta.shape[1]:
+            raise ValueError(f"'classes' has {len(classes)} names, and 'eta' {eta.shape[1]} columns")
+        columns |= {f"{_STEM}{name}": eta[:, place] for place, name in enumerate(classes)}
+        usual["proba"] = f"{_STEM}*"
+        usual |= {option: name for name, option in _ARRAYS.items() if name in arrays}
+    if "X" in arrays and arrays["X"].ndim == 2:
+        features = arrays.pop("X")
+        columns |= {f"{_FEATURE}{place}": features[:, place] for place in range(features.shape[1])}
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise ValueError(f"array {name!r} has {array.ndim} dimensions, and a column has one")
+        columns[name] = array
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"its arrays must have the same number of rows; they have {lengths}")
+    return pd.DataFrame(columns), usual
+
+
+_READERS: dict[str, Callable[[bytes], Read]] = {
+    ".csv": _read_csv(","),
+    ".csv.gz": _read_csv(",", compressed=True),
+    ".tsv": _read_csv("\t"),
+    ".tsv.gz": _read_csv("\t", compressed=True),
+    ".parquet": _read_parquet,
+    ".feather": _read_arrow,
+    ".arrow": _read_arrow,
+    ".npz": _read_npz,
+}
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def _write_csv(separator: str) -> Callable[[Any, BinaryIO], object]:
+    """Return a writer of separated values."""
+    return lambda frame, stream: stream.write(
+        frame.to_csv(None, index=False, sep=separator, lineterminator="\n").encode()
+    )
+
+
+def _write_parquet(frame: Any, stream: BinaryIO) -> None:
+    """Write Parquet."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    stream.write(buffer.getvalue())
+
+
+def _write_arrow(frame: Any, stream: BinaryIO) -> None:
+    """Write an Arrow file, uncompressed so that every Arrow reader can read it."""
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_npz(frame: Any, stream: BinaryIO) -> None:
+    """Write each column as an array."""
+    arrays = {name: frame[name].to_numpy() for name in frame.columns}
+    plain = {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in arrays.items()}
+    write_arrays(stream, plain)
+
+
+_WRITERS: dict[str, Callable[[Any, BinaryIO], object]] = {
+    ".csv": _write_csv(","),
+    ".tsv": _write_csv("\t"),
+    ".parquet": _write_parquet,
+    ".feather": _write_arrow,
+    ".arrow": _write_arrow,
+    ".npz": _write_npz,
+}

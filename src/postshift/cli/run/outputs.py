@@ -1,0 +1,97 @@
+"""What a fit writes for people: scores, history and validation rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import IntArray
+from postshift.cli.files.file_rows import FileRows
+from postshift.estimators import HistoryRecord
+from postshift.report.gather import metric_facts
+
+COPIED_CELLS = 1_000_000  # probabilities in validation.csv: about 20 MB
+_SEED = 0
+
+
+def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: int | None = None) -> dict[str, Any]:
+    """Return the content of metrics.json: scores on held-out rows, the rules of the menu, diagnostics."""
+    record, diagnostics = shifter.diagnostics_.choice, shifter.diagnostics_
+    found: dict[str, Any] = {
+        "metric": name,
+        "positive_class": positive,
+        "before": shifter.base_score_,
+        "after": shifter.score_,
+        "gain": shifter.score_ - shifter.base_score_,
+        "less_is_better": metric_facts(shifter, name).is_cost,
+        "intervals": None if record.intervals is None else asdict(record.intervals),
+        "noise": record.noise,
+        "fallback": bool(shifter.fallback_),
+        "reason": record.reason,
+        "how": record.how,
+        "scored_on": {"rows": len(shifter.held_out_.rows), "used_for_the_fit": bool(shifter.held_out_.in_fit)},
+        "rules": [asdict(entry) for entry in record.entries],
+        "queries": shifter.n_queries_,
+        "training_rows": diagnostics.n_train,
+        "validation_rows": diagnostics.n_val,
+        "conditioning": [asdict(each) for each in diagnostics.conditioning],
+        "notes": list(record.notes),
+        "warnings": list(diagnostics.warnings),
+    }
+    return found if n_runs is None else {**found, "program_runs": n_runs}
+
+
+def history_csv(shifter: Any) -> str:
+    """Return the history as CSV, one line for each iteration."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(HistoryRecord.__dataclass_fields__), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(record) for record in shifter.history_)
+    return stream.getvalue()
+
+
+def most_rows(n_classes: int) -> int:
+    """Return the maximum number of rows of validation.csv.
+
+    Examples
+    --------
+    >>> most_rows(10)
+    100000
+    """
+    return max(1, COPIED_CELLS // n_classes)
+
+
+def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], phi: Mapping[str, Any]) -> str:
+    """Return the validation rows: true labels if known, labels before and after, held-out labels, probabilities.
+
+    If they are too many, the held-out rows and a random sample of the others.
+    """
+    import pandas as pd
+
+    held, values = shifter.held_out_, shifter.classes_.astype(object)
+    held_out = np.full(len(rows), None, dtype=object)
+    held_out[held.rows] = values[held.labels]
+    columns: dict[str, Any] = {"row": np.arange(len(rows))}
+    if rows.labels is not None:
+        columns["label"] = rows.labels.astype(object)
+    columns["before"] = values[np.argmax(rows.eta, axis=1)]
+    columns["after"] = shifter.predict(rows.eta, phi).astype(object)
+    columns["held_out"] = held_out
+    columns |= {f"p_{name}": rows.eta[:, place] for place, name in enumerate(class_names)}
+    copied = _copied_rows(len(rows), most_rows(len(class_names)), first=held.rows)
+    return str(pd.DataFrame(columns).iloc[copied].to_csv(index=False, lineterminator="\n"))
+
+
+def _copied_rows(n_rows: int, most: int, *, first: IntArray) -> IntArray:
+    """Return the numbers of at most ``most`` rows, sorted: those in ``first``, then a random sample of the others."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(_SEED)
+    others = np.setdiff1d(np.arange(n_rows), first)
+    some = first if len(first) <= most else rng.choice(first, size=most, replace=False)
+    return np.sort(np.concatenate([some, rng.choice(others, size=most - len(some), replace=False)]))
