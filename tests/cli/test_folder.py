@@ -530,7 +530,7 @@ def test_a_header_that_could_be_of_anybody_gets_another_advice(made, files, tmp_
 
 
 @pytest.mark.parametrize(
-    "line", ["rubbish", "[]", '{"predictions": "a", "value": NaN}', '{"predictions": "a", "value": "high"}', "\xff"]
+    "line", ["rubbish", "[]", '{"query": "a", "answer": NaN}', '{"query": "a", "answer": "high"}', "\xff"]
 )
 def test_answers_that_are_none_are_refused_and_replaced(line, asking):
     folder, options = asking

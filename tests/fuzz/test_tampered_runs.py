@@ -136,7 +136,7 @@ def grafted(rng, hostile):
     commands = [text for text in hostile if "touch" in text]
     command = commands[int(rng.integers(len(commands)))]
     objects = (
-        Program("true {predictions}", timeout=1.0, answers=None),
+        Program("true {predictions}", timeout=1.0),
         partial(os.system, command),
         FunctionTransformer(os.system, kw_args={"command": command}),
         from_labels(average),

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from postshift.cli.commands.fit import FitRequest
 from postshift.cli.console import Console, as_json
-from postshift.cli.errors import StoppedError, UsageError, WorkError, printable
+from postshift.cli.errors import FileError, StoppedError, UsageError, WorkError, printable
 from postshift.cli.files.file_rows import FileRows, Layout, RowReader
 from postshift.cli.files.formats import FileTable, digest_of, read_bytes
 from postshift.cli.files.model_file import model_classes, read_model
 from postshift.cli.files.parquet_files import SUFFIX, read_rows
 from postshift.cli.files.table_columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric
-from postshift.cli.program import Answers, Program, program_digest
+from postshift.cli.program import Program, program_digest
 from postshift.cli.run.folder import (
     ANSWERS,
     FACTS,
@@ -35,6 +35,8 @@ from postshift.cli.run.folder import (
     damaged,
     open_run,
 )
+from postshift.core.session import n_answers
+from postshift.exceptions import ArchiveError
 from postshift.metrics import from_predictions
 
 if TYPE_CHECKING:  # slow to import; wrong options are reported before
@@ -294,45 +296,46 @@ def _make(
     console: Console,
 ) -> None:
     """Fit and write the run; an error or a stop says how to resume."""
-    asks = request.metric_command is not None
-    answers: Answers | None = None
+    journal = None if request.metric_command is None else writer.path / ANSWERS
     try:
-        with writer.writing(header, resumable=asks):
+        with writer.writing(header, resumable=journal is not None):
             for stem, source in ((MODEL, request.model), (METRIC, given.metric.source)):
                 if source is not None:
                     writer.write(header["copies"][stem], read_bytes(source))
-            answers = Answers(writer.path / ANSWERS) if asks else None
-            shifter, program = _fitted(request, given, bases, answers=answers, console=console)
+            shifter, program = _fitted(request, given, bases, journal=journal, console=console)
             _write(writer, request, given, bases, shifter=shifter, program=program)
     except (KeyboardInterrupt, StoppedError) as stop:
-        stored = "" if answers is None else f"{len(answers)} answers are stored; "
+        stored = "" if journal is None else f"{n_answers(journal)} answers are stored; "
         kind = type(stop) if isinstance(stop, StoppedError) else StoppedError
         raise kind(f"stopped; {stored}resume with the same command and --resume") from stop
+    except ArchiveError as error:
+        raise FileError(f"{error}; or begin again with --force") from error
     except Exception as error:
         cause = error if isinstance(error, WorkError) else error.__cause__  # the library wraps what a metric raises
-        if answers is None or not isinstance(cause, WorkError):
+        if journal is None or not isinstance(cause, WorkError):
             raise
         raise WorkError(
-            f"{cause}; {len(answers)} answers are stored: resume with the same command and --resume"
+            f"{cause}; {n_answers(journal)} answers are stored: resume with the same command and --resume"
         ) from error
 
 
 def _fitted(
-    request: FitRequest, given: FitInputs, bases: Bases, *, answers: Answers | None, console: Console
+    request: FitRequest, given: FitInputs, bases: Bases, *, journal: Path | None, console: Console
 ) -> tuple[Any, Program | None]:
     """Return the fitted shifter, and the metric program, if there is one."""
     from postshift.estimators import PostShifter
 
     val, train = given.val, given.train
     metric, program = given.metric.metric, None
-    if answers is not None:
-        program = Program(str(request.metric_command), timeout=request.metric_timeout, answers=answers)
+    if journal is not None:
+        program = Program(str(request.metric_command), timeout=request.metric_timeout)
         metric = replace(metric, function=program)
     shifter = PostShifter(
         metric,
         method=request.method,
         classes=given.layout.classes,
         budget=request.budget,
+        session=journal,
         n_jobs=request.n_jobs,
         random_state=request.random_state,
     )
@@ -389,7 +392,7 @@ def _write(
     writer.write(VALIDATION, validation_csv(shifter, val, given.layout.class_names, bases.val))
     writer.write(FACTS, facts.to_json())
     write_report(facts, writer.path / REPORT)
-    shifter.metric = metric.savable
+    shifter.metric, shifter.session = metric.savable, None
     writer.write(RULE, rule_bytes(shifter, bases.fitted))
 
 

@@ -1,13 +1,12 @@
 """A user's program as the metric: it reads a file of predictions and prints one number.
 
-Every answer is stored at once, with a digest of the predictions: a run that is resumed does not run the program again
-for predictions that it has scored.
+The estimator's session keeps every answer in the run folder. A run that is resumed does not run the program again for
+predictions that it has scored.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import shlex
@@ -19,57 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from postshift.cli.errors import FileError, UsageError, WorkError, one_line
+from postshift.cli.errors import UsageError, WorkError, one_line
 from postshift.cli.files.formats import digest_of
 
 PLACE = "{predictions}"
 _SHOWN = 200
-
-
-class Answers:
-    """The answers so far, in a file of one JSON object a line.
-
-    Parameters
-    ----------
-    path : Path
-        The file; an incomplete last line, which a killed process leaves, is dropped.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, float] = {}
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise FileError(f"{path} is not a file, and nothing outside the run folder is written: remove it")
-        if not path.exists():
-            return
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            os.truncate(path, len(whole))
-        for number, line in enumerate(whole.splitlines()):
-            try:
-                predictions, value = _answer_in(line)
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise FileError(
-                    f"line {number + 1} of {path} is not an answer, or was damaged: start again with --force"
-                ) from error
-            self._known[predictions] = value
-
-    def __len__(self) -> int:
-        """Return the number of answers."""
-        return len(self._known)
-
-    def get(self, digest: str) -> float | None:
-        """Return the answer to predictions with this digest, if it is known."""
-        return self._known.get(digest)
-
-    def add(self, digest: str, value: float) -> None:
-        """Store an answer; it is on the disk when this returns."""
-        with self._path.open("ab") as stream:
-            stream.write(_line(digest, value))
-            stream.flush()
-            os.fsync(stream.fileno())
-        self._known[digest] = value
 
 
 class Program:
@@ -81,28 +34,19 @@ class Program:
         With ``{predictions}`` in place of the file's path; it is split into words as in a shell, and run without one.
     timeout : float
         Seconds after which the program is killed with its children.
-    answers : Answers
-        The stored answers.
     """
 
-    def __init__(self, command: str, *, timeout: float, answers: Answers) -> None:
-        self._arguments = split_command(command)
-        self._timeout, self._answers = timeout, answers
+    def __init__(self, command: str, *, timeout: float) -> None:
+        self._arguments, self._timeout = split_command(command), timeout
         self.n_runs = 0
 
     def __call__(self, labels: Any) -> float:
         """Return the program's number for labels, in the order of the validation rows."""
-        content = predictions_file(labels)
-        digest = digest_of(content)
-        known = self._answers.get(digest)
-        if known is not None:
-            return known
         with tempfile.TemporaryDirectory(prefix="postshift-") as folder:
             path = Path(folder) / "predictions.csv"
-            path.write_bytes(content)
+            path.write_bytes(predictions_file(labels))
             value = self._run([part.replace(PLACE, str(path)) for part in self._arguments])
         self.n_runs += 1
-        self._answers.add(digest, value)
         return value
 
     def _run(self, arguments: Sequence[str]) -> float:
@@ -131,21 +75,6 @@ class Program:
         if process.returncode:
             raise WorkError(f"the metric program {name!r} {_how_it_ended(process.returncode)}: {_last_line(err)}")
         return number_in(out.decode(errors="replace"), name)
-
-
-def _line(predictions: str, value: float) -> bytes:
-    """Return the line of an answer, with a digest that shows damage."""
-    check = digest_of(f"{predictions} {value!r}".encode())[:8]
-    return json.dumps({"predictions": predictions, "value": value, "check": check}).encode() + b"\n"
-
-
-def _answer_in(line: bytes) -> tuple[str, float]:
-    """Return the digest of the predictions and the answer on a line."""
-    found = json.loads(line)
-    predictions, value = str(found["predictions"]), float(found["value"])
-    if not math.isfinite(value) or line + b"\n" != _line(predictions, value):
-        raise ValueError("the line was changed")
-    return predictions, value
 
 
 def split_command(command: str) -> list[str]:
