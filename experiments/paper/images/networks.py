@@ -28,7 +28,7 @@ from experiments.paper.images.cache import Arrays, held, place_of, read_arrays, 
 from experiments.paper.images.embeddings import Reduction
 from experiments.paper.images.splits import ADIENCE, BETTER, CIFAR10, PARTS, QUICK, load_split, scaled
 from postshift.baselines import FineTuned, ForwardCorrection, KernelMeanMatching, LearnToReweight, NetworkClassifier
-from postshift.datasets import ImageSplit
+from postshift.datasets import Split
 from postshift.exceptions import PostshiftError
 
 Floats = NDArray[np.float64]
@@ -176,7 +176,7 @@ class Job:
     """A training: the network that is wanted, its rows, and what is called after each epoch."""
 
     wanted: Wanted
-    split: ImageSplit
+    split: Split
     pixels: Mapping[str, NDArray[np.float32]]
     progress: Callable[[Any], object] | None = None
     setting: dict[str, Any] = field(default_factory=dict)
