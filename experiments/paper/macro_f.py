@@ -205,7 +205,7 @@ class Section:
     @property
     def methods(self) -> list[str]:
         """The methods that apply."""
-        left_out = SURROGATES if self.reading == CLASSES else TUNED  # dear and not compared; has no metric over groups
+        left_out = SURROGATES if self.reading == CLASSES else TUNED  # slow, not compared; no metric over groups
         return [method for method in METHODS if method != left_out]
 
 

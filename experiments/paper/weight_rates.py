@@ -344,7 +344,7 @@ MORE = """\
   the training of a model.
 * **Label noise** (ILN, CDLN, IDLN): a general reward matrix L, all nine weights per basis function. The row sums of
   a confusion matrix do not depend on the classifier, so adding a constant to W_ij for all j shifts the metric
-  of every classifier alike, and no question about predictions can reveal it. The mean over j is therefore
+  of every classifier alike, and no query can reveal it. The mean over j is therefore
   removed for each basis function and each i before comparing.
 * **IDLN**: with probability ρ(x) the label is drawn anew from q, that is T(x) = (1 − ρ) I + ρ 1qᵀ. Because 1qᵀ is a
   projection, T(x)⁻¹ = a I + (1 − a) 1qᵀ with a = 1/(1 − ρ); an a(x) linear in x puts it in the span of x, 1 − x.

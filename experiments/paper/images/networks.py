@@ -52,7 +52,7 @@ RECIPES = {  # of a task
     BETTER: RECIPE,
 }
 QUICK_RECIPE = {"network": "small", "epochs": 1, "batch_size": 32, "learning_rate": 0.1, "n_processes": 1}
-SHORT = 10  # epochs of the dear rivals
+SHORT = 10  # epochs of the expensive rivals
 ON_FEW_ROWS = {"epochs": 100}  # validation rows alone; Adience's has as many as the paper's
 NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and what differs from the recipe
     (CIFAR10, TRAIN): {},
