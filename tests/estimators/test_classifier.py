@@ -142,7 +142,13 @@ def test_the_probabilities_of_training_rows_are_out_of_fold():
 @pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
 @pytest.mark.parametrize(
     ("cv", "n_val"),
-    [(None, 1.0), (3, 1.0), (0.25, 0.25), (StratifiedKFold(4), 1.0), (ShuffleSplit(1, test_size=0.2, random_state=0), 0.2)],
+    [
+        (None, 1.0),
+        (3, 1.0),
+        (0.25, 0.25),
+        (StratifiedKFold(4), 1.0),
+        (ShuffleSplit(1, test_size=0.2, random_state=0), 0.2),
+    ],
 )
 def test_without_a_validation_sample(cv, n_val):
     data = noisy()
