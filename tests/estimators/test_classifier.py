@@ -142,7 +142,13 @@ def test_the_probabilities_of_training_rows_are_out_of_fold():
 @pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
 @pytest.mark.parametrize(
     ("cv", "n_val"),
-    [(None, 1.0), (3, 1.0), (0.25, 0.25), (StratifiedKFold(4), 1.0), (ShuffleSplit(1, test_size=0.2, random_state=0), 0.2)],
+    [
+        (None, 1.0),
+        (3, 1.0),
+        (0.25, 0.25),
+        (StratifiedKFold(4), 1.0),
+        (ShuffleSplit(1, test_size=0.2, random_state=0), 0.2),
+    ],
 )
 def test_without_a_validation_sample(cv, n_val):
     data = noisy()
@@ -355,7 +361,7 @@ def test_what_it_refuses():
         PostShiftClassifier(LinearSVC()).fit(data.X, data.y)
     with pytest.raises(LabelError, match="out of scope"):
         shifted().fit(data.X, np.column_stack([data.y, 1 - data.y]))
-    with pytest.raises(LabelError, match="two classes or more"):
+    with pytest.raises(LabelError, match="at least two classes"):
         shifted().fit(data.X, np.zeros(len(data.y)))
     with pytest.raises(ShapeError, match="groups must have one value for each of the 350 validation rows"):
         shifted("worst_group_accuracy").fit(data.X, data.y, data.X_val, data.y_val, groups=[0, 1, 0])

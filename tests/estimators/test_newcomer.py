@@ -96,9 +96,9 @@ class TestMistakes:
 
     def test_one_hot_labels_and_a_word_for_groups(self, two):
         eta, y = two
-        with pytest.raises(LabelError, match=r"y_val must have one value a row\. Got .*\(500, 2\).*argmax"):
+        with pytest.raises(LabelError, match=r"y_val must have one value per row\. Got .*\(500, 2\).*argmax"):
             PostShifter("f1", classes=NAMES).fit(eta, np.eye(2)[(y == "yes").astype(int)])
-        with pytest.raises(LabelError, match=r"groups must have one value a row\. Got an array of shape \(\)"):
+        with pytest.raises(LabelError, match=r"groups must have one value per row\. Got an array of shape \(\)"):
             PostShifter("worst_group_accuracy", classes=NAMES).fit(eta, y, groups="age")
 
     def test_probabilities_that_are_labels(self, two):
@@ -141,7 +141,7 @@ class TestAnswers:
         eta, y = two
         how = {"classes": NAMES, "budget": 60}
         profit = lambda labels: 1e6 * float(np.mean(labels == y))  # noqa: E731
-        with pytest.warns(PostshiftWarning, match=r"answers are up to .*scale="):
+        with pytest.warns(PostshiftWarning, match=r"answers are as large as .*scale="):
             PostShifter(from_predictions(profit, name="profit"), **how).fit(eta)
         PostShifter(from_predictions(profit, name="profit", scale=1e6), **how).fit(eta)
 

@@ -318,7 +318,7 @@ def test_tiny_validation_samples(n_val, n_classes):
 
 @pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
 def test_fold_groups_that_cannot_be(groups):
-    with pytest.raises(SettingError, match="there must be two groups or more"):
+    with pytest.raises(SettingError, match="there must be two or more groups"):
         without_queries(Choice().fit(big(GMean()), fold_groups=groups))
 
 

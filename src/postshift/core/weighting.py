@@ -1,6 +1,6 @@
-"""What the example weights are put on, chosen by what the metric depends on.
+"""Weightings: which confusion entries get weights, chosen by what the metric depends on.
 
-The weights stand on some entries of the phi-transformed confusion matrices; each choice brings its own
+The weights multiply some entries of the phi-transformed confusion matrices. Each choice has its own
 probes and its own plug-in scores. L basis functions, m classes, P coefficients per basis function.
 
 ==========  =====  =======================================  =====================================
@@ -25,11 +25,11 @@ from postshift.exceptions import SettingError
 
 
 class Weighting(Protocol):
-    """One choice of confusion entries to weigh."""
+    """One choice of the confusion entries that get weights."""
 
     name: str
     probes: ProbeFamily
-    needs_confusions: bool  # the sums F, f of the training side, not only their diagonal B, b
+    needs_confusions: bool  # the sums F, f of the training rows, not only their diagonal B, b
 
     def n_terms(self, n_classes: int) -> int:
         """Return P, the coefficients per basis function."""
