@@ -211,7 +211,7 @@ def test_what_a_classifier_needs(rows):
     with pytest.raises(SettingError, match="FrozenEstimator"):
         PostShiftClassifier(LogisticRegression()).fit(in_blocks(X), in_blocks(y), X_val, y_val)
     frozen = PostShiftClassifier(FrozenEstimator(model))
-    with pytest.raises(SettingError, match="give X_val"):
+    with pytest.raises(SettingError, match="give y and X_val"):
         frozen.fit(in_blocks(X), in_blocks(y))
     with pytest.raises(SettingError, match="y must be a Dask array"):
         frozen.fit(in_blocks(X), y, X_val, y_val)

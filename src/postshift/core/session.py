@@ -13,7 +13,7 @@ the first   ``about``, a digest of what the answers depend on
 any other   ``query``, the fingerprint of what was shown; ``answer``; ``text``, the query in words
 ==========  ================================================================================================
 
-Every line carries a ``check`` of its content. A process that is killed while it writes leaves at most a part of the
+Every line has a ``check`` of its content. A process that is killed while it writes leaves at most a part of the
 last line, which is dropped.
 """
 

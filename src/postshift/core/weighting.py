@@ -55,7 +55,7 @@ class _Diagonal:
         return n_classes
 
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
-        # Eq. (10) with the probes of Eq. (12), less the base's own row: A[l,k,j] [i=j] - B[l,k,j].
+        # Eq. (10) with the probes of Eq. (12), minus the base's own row: A[l,k,j] [i=j] - B[l,k,j].
         n_bases, _, n_classes = sums.pair.shape
         rows = np.repeat(-sums.pair[:, None], n_classes, axis=1)
         same = np.arange(n_classes)
