@@ -1,5 +1,5 @@
-# Everything runs in the local environment .venv, which the targets make when they need it.
-# Paths are relative and quoted, so that a folder name with a space does no harm.
+# Everything runs in the local environment .venv, which the targets create when they need it.
+# Paths are relative and quoted, so that folder names may contain spaces.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,22 +13,22 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-setup: $(VENV)/.dev-ready ## make the development environment
+setup: $(VENV)/.dev-ready ## create the development environment
 
-demo: $(VENV)/.demo-ready ## run the demo: a model trained on wrong labels, mended, with a report
+demo: $(VENV)/.demo-ready ## run the demo: correct a model that was trained on wrong labels, and report the result
 	@"$(BIN)/postshift" demo --out build/demo --force
 
-# One process a core; more threads than that only wait for each other.
+# One process per core: more threads would only wait for each other.
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests
 	@"$(BIN)/python" -m pytest -n auto
 
-# `make test` has a sample of these cases.
+# `make test` runs a sample of these cases.
 fuzz: export OPENBLAS_NUM_THREADS := 1
 fuzz: export OMP_NUM_THREADS := 1
 fuzz: export POSTSHIFT_FUZZ := all
-fuzz: $(VENV)/.dev-ready ## run all cases of the fuzzing: damaged and hostile files, odd tables, random rows
+fuzz: $(VENV)/.dev-ready ## run all fuzzing cases: damaged and hostile files, odd tables, random rows
 	@"$(BIN)/python" -m pytest -n auto tests/fuzz
 
 # `make test` has one of each kind.
@@ -40,7 +40,7 @@ interruptions: $(VENV)/.dev-ready ## interrupt fits that ask an oracle: 20 error
 
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1
-test-deep: $(VENV)/.deep-ready ## run the tests of networks (installs torch)
+test-deep: $(VENV)/.deep-ready ## run the tests of neural networks (installs torch)
 	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/paper/deep
 
 test-browser: export OPENBLAS_NUM_THREADS := 1
@@ -53,18 +53,18 @@ docs: $(VENV)/.docs-ready ## build the documentation into docs/_build/html
 	@"$(BIN)/python" -m sphinx -b html -q -E -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-picture: $(VENV)/.browser-ready demo ## make docs/_static/report.png, the picture of the demo's report, with Chromium
+picture: $(VENV)/.browser-ready demo ## create docs/_static/report.png, the picture of the demo's report, with Chromium
 	@"$(BIN)/python" -m tests.browser.picture build/demo/run/report.html docs/_static/report.png
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1
-bench: $(VENV)/.bench-ready ## measure against other libraries (minutes; on an idle machine)
+bench: $(VENV)/.bench-ready ## compare the speed with other libraries (takes minutes; use an idle machine)
 	@"$(BIN)/python" -m benchmarks
 	@"$(BIN)/python" -m benchmarks.dask_scaling --store
 
 reproduce: export OPENBLAS_NUM_THREADS := 1
 reproduce: export OMP_NUM_THREADS := 1
-reproduce: $(VENV)/.reproduce-ready ## run every experiment that has no results yet (hours; resumes where it was stopped)
+reproduce: $(VENV)/.reproduce-ready ## run every experiment that has no results yet (takes hours; resumes after a stop)
 	@"$(BIN)/python" -m experiments all
 
 check: $(VENV)/.dev-ready ## check style, types and layers
@@ -73,13 +73,13 @@ check: $(VENV)/.dev-ready ## check style, types and layers
 	"$(BIN)/python" -m mypy
 	"$(BIN)/lint-imports"
 
-format: $(VENV)/.dev-ready ## format the code and mend what ruff can mend
+format: $(VENV)/.dev-ready ## format the code and fix what ruff can fix
 	"$(BIN)/python" -m ruff format .
 	"$(BIN)/python" -m ruff check --fix .
 
-# -I keeps the working folder, the script's folder and PYTHONPATH off the import path: what the
-# script imports is the installed wheel.
-wheel-test: $(VENV)/.dev-ready ## build the wheel and try it in a fresh environment
+# -I keeps the working folder, the script's folder and PYTHONPATH off the import path: the script
+# imports the installed wheel.
+wheel-test: $(VENV)/.dev-ready ## build the wheel and test it in a fresh environment
 	@set -eu; \
 	root=$$(pwd); \
 	tmp=$$(mktemp -d); \
@@ -101,10 +101,10 @@ wheel-test: $(VENV)/.dev-ready ## build the wheel and try it in a fresh environm
 		-c "$$root/constraints.txt" "$$(echo "$$tmp"/dist/*.whl)[cli,report]"; \
 	"$$tmp/venv/bin/postshift" demo --out demo
 
-# The oldest packages have no wheels for newer Pythons. As above, what is imported is the installed wheel.
+# The oldest packages have no wheels for newer Pythons. As above, the script imports the installed wheel.
 minimum-test: export OPENBLAS_NUM_THREADS := 1
 minimum-test: export OMP_NUM_THREADS := 1
-minimum-test: $(VENV)/.dev-ready ## try the wheel with the oldest packages that pyproject.toml allows, on Python 3.11
+minimum-test: $(VENV)/.dev-ready ## test the wheel with the oldest packages that pyproject.toml allows, on Python 3.11
 	@set -eu; \
 	root=$$(pwd); \
 	is_old='import sys; sys.exit(sys.version_info[:2] != (3, 11))'; \
@@ -127,7 +127,7 @@ minimum-test: $(VENV)/.dev-ready ## try the wheel with the oldest packages that 
 	cd "$$tmp/run"; \
 	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/minimum_smoke.py" "$$tmp/versions.txt"
 
-clean: ## remove the environment, the build products and the caches
+clean: ## remove the environment, the build files and the caches
 	rm -rf "$(VENV)" build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
@@ -135,13 +135,13 @@ clean: ## remove the environment, the build products and the caches
 
 $(VENV)/.created:
 	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
-		echo "postshift needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; \
+		echo "postshift needs Python 3.11 or newer, and '$(PYTHON)' was not found." >&2; \
 		echo "Name another one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "postshift needs Python 3.11 or newer; '$(PYTHON)' is" \
 			"$$("$(PYTHON)" -c 'import platform; print(platform.python_version())')." >&2; \
 		echo "Name another one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	@echo "Making the environment $(VENV) ..."
+	@echo "Creating the environment $(VENV) ..."
 	@"$(PYTHON)" -m venv "$(VENV)"
 	@touch "$@"
 
@@ -161,21 +161,21 @@ $(VENV)/.deep-ready: $(VENV)/.dev-ready
 	@touch "$@"
 
 $(VENV)/.browser-ready: $(VENV)/.dev-ready
-	@echo "Installing what drives the browser ..."
+	@echo "Installing the browser driver ..."
 	@$(PIP) -c constraints.txt -e '.[dev,browser]'
 	@touch "$@"
 
 $(VENV)/.docs-ready: $(VENV)/.dev-ready
-	@echo "Installing what builds the documentation ..."
+	@echo "Installing the documentation tools ..."
 	@$(PIP) -c constraints.txt -e '.[dev,docs]'
 	@touch "$@"
 
 $(VENV)/.reproduce-ready: $(VENV)/.deep-ready
-	@echo "Installing what the experiments need ..."
+	@echo "Installing the packages for the experiments ..."
 	@$(PIP) -c constraints.txt -e '.[dev,deep,reproduce]'
 	@touch "$@"
 
 $(VENV)/.bench-ready: $(VENV)/.dev-ready
-	@echo "Installing what postshift is measured against ..."
+	@echo "Installing the libraries to compare with ..."
 	@$(PIP) -c constraints.txt -e '.[dev,fast,bench]'
 	@touch "$@"

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first used: scikit-learn takes a second."""
+    """Import the estimators when they are first used: importing scikit-learn takes a second."""
     if name not in ("PostShiftClassifier", "PostShifter"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from postshift import estimators

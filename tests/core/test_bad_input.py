@@ -222,7 +222,7 @@ def test_halves_need_a_oracle_that_takes_subsets():
         ({"rcond": 1}, r"rcond must be a number in \[0, 1\)"),
         ({"ridge": np.inf}, "ridge"),
         ({"weighting": ["full"]}, "one of"),
-        ({"min_hit": 0.1, "max_leak": 0.01, "weighting": "full"}, "constrained probes serve weighting 'diagonal'"),
+        ({"min_hit": 0.1, "max_leak": 0.01, "weighting": "full"}, "constrained probes need weighting 'diagonal'"),
         ({"budget": -3}, "budget"),
         ({"ridge": -1}, "ridge"),
     ],
@@ -273,7 +273,7 @@ def test_kind_of_query():
 def test_an_oracle_of_another_kind():
     problem = make_problem(seed=0)
     run = fw_eg_session(MemoryEngine(problem.train), problem.val, kind="soft")
-    with pytest.raises(MetricError, match="serves kind 'confusion' only"):
+    with pytest.raises(MetricError, match="answers kind 'confusion' only"):
         ConfusionOracle(problem.val.labels, n_classes=3).answer(run.ask()[0])
 
 
@@ -371,7 +371,7 @@ def test_an_oracle_of_other_rows():
 
 def test_a_reward_matrix_of_another_size():
     problem = make_problem(seed=0)
-    with pytest.raises(ShapeError, match=r"shape \(2, 2\), and there are 3 classes: make it for shape \(3, 3\)"):
+    with pytest.raises(ShapeError, match=r"shape \(2, 2\), but there are 3 classes: make it for shape \(3, 3\)"):
         fw_eg(problem.train, problem.val, ExpectedReward(np.eye(2)))
 
 

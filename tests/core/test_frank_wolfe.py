@@ -148,7 +148,7 @@ def test_confusions_that_cannot_be_are_refused(answer):
 
 def test_an_answer_to_no_open_query():
     run = new_run(make_problem(seed=0), "soft", GMean())
-    with pytest.raises(UnknownQueryError, match="query '9:base' is not open; open are"):
+    with pytest.raises(UnknownQueryError, match="query '9:base' is not open; the open queries are"):
         run.tell("9:base", 0.5)
     query = run.ask()[0]
     run.tell(query.key, 0.5)

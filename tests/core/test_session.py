@@ -244,7 +244,7 @@ class TestAbout:
         rows = getattr(problem, side)
         parts = {"eta": rows.eta, "phi": rows.phi, "labels": rows.labels, what: getattr(rows, what)[::-1]}
         sides = {"train": problem.train, "val": problem.val, side: Rows.of(**parts)}
-        with pytest.raises(ArchiveError, match=r"run\.jsonl was begun with other data"):
+        with pytest.raises(ArchiveError, match=r"run\.jsonl was started with other data"):
             self.resume(journal, **sides)
 
     def test_another_metric_start_kind_radius_or_halves(self, journal, problem):
@@ -258,7 +258,7 @@ class TestAbout:
             {"halves": (np.arange(30), np.arange(30, 60))},
         ]
         for other in others:
-            with pytest.raises(ArchiveError, match="begun with other data"):
+            with pytest.raises(ArchiveError, match="started with other data"):
                 self.resume(journal, problem.train, problem.val, **other)
 
     def test_another_file(self, problem, tmp_path):

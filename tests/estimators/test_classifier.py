@@ -361,7 +361,7 @@ def test_what_it_refuses():
         PostShiftClassifier(LinearSVC()).fit(data.X, data.y)
     with pytest.raises(LabelError, match="out of scope"):
         shifted().fit(data.X, np.column_stack([data.y, 1 - data.y]))
-    with pytest.raises(LabelError, match="two classes or more"):
+    with pytest.raises(LabelError, match="at least two classes"):
         shifted().fit(data.X, np.zeros(len(data.y)))
     with pytest.raises(ShapeError, match="groups must have one value for each of the 350 validation rows"):
         shifted("worst_group_accuracy").fit(data.X, data.y, data.X_val, data.y_val, groups=[0, 1, 0])

@@ -199,7 +199,7 @@ def test_a_validation_side_in_dask(rows, monkeypatch):
     np.testing.assert_array_equal(lazy.coef_, expected.coef_)
     assert lazy.score(in_blocks(eta_val), in_blocks(y_val)) == expected.score(eta_val, y_val)
     monkeypatch.setattr(dask_rows, "SMALL_ROWS", 599)
-    with pytest.raises(InputError, match="eta_val has 600 rows, and is computed to memory: give at most 599"):
+    with pytest.raises(InputError, match="eta_val has 600 rows, but must fit into memory: give at most 599"):
         lazy.fit(in_blocks(eta_val), in_blocks(y_val))
     frame = dd.from_pandas(pd.DataFrame(eta_val), npartitions=2)
     with pytest.raises(InputError, match="eta_val has 600 rows"):
@@ -211,7 +211,7 @@ def test_what_a_classifier_needs(rows):
     with pytest.raises(SettingError, match="FrozenEstimator"):
         PostShiftClassifier(LogisticRegression()).fit(in_blocks(X), in_blocks(y), X_val, y_val)
     frozen = PostShiftClassifier(FrozenEstimator(model))
-    with pytest.raises(SettingError, match="give X_val"):
+    with pytest.raises(SettingError, match="give y and X_val"):
         frozen.fit(in_blocks(X), in_blocks(y))
     with pytest.raises(SettingError, match="y must be a Dask array"):
         frozen.fit(in_blocks(X), y, X_val, y_val)

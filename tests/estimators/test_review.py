@@ -88,9 +88,9 @@ def test_a_metric_that_keeps_its_labels_sees_the_rows_in_their_order():
     one = PostShiftClassifier(LogisticRegression(), metric=hidden, method="influence").fit(X, y)
     assert balanced_accuracy_score(y, one.predict(X)) > 0.5
     assert one.score_ > one.base_score_
-    with pytest.raises(SettingError, match="would be shown 250 of the 1000 rows"):
+    with pytest.raises(SettingError, match="would get 250 of the 1000 rows"):
         PostShiftClassifier(LogisticRegression(), metric=hidden, cv=0.25).fit(X, y)
-    with pytest.raises(MetricError, match="keeps them to itself"):
+    with pytest.raises(MetricError, match="has its own labels"):
         one.score(X, y)
 
 

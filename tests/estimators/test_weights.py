@@ -96,7 +96,7 @@ def test_the_scale_of_weights_of_samples(scale, settings):
         )
         for factor in (1.0, scale)
     )
-    assert two.value == pytest.approx(one.value, rel=1e-9)
+    assert two.score == pytest.approx(one.score, rel=1e-9)
     np.testing.assert_array_equal(one.mixture.labels(eta, groups), two.mixture.labels(eta, groups))
     for first, second in zip(one.mixture.members, two.mixture.members, strict=True):
         np.testing.assert_allclose(second.alpha, first.alpha, rtol=1e-6)

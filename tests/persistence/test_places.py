@@ -98,7 +98,7 @@ def test_members_of_different_sizes_and_shares_of_none_are_refused(tmp_path):
         object.__setattr__(mixture, name, wrong)
         (tmp_path / "rule.skops").write_bytes(skops.io.dumps(mixture))
         object.__setattr__(mixture, name, before)
-        with pytest.raises(ArchiveError, match="members must be one plug-in or more"):
+        with pytest.raises(ArchiveError, match="members must be one or more plug-ins"):
             load(tmp_path / "rule.skops")
 
 

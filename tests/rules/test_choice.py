@@ -318,7 +318,7 @@ def test_tiny_validation_samples(n_val, n_classes):
 
 @pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
 def test_fold_groups_that_cannot_be(groups):
-    with pytest.raises(SettingError, match="there must be two groups or more"):
+    with pytest.raises(SettingError, match="there must be two or more groups"):
         without_queries(Choice().fit(big(GMean()), fold_groups=groups))
 
 
@@ -369,7 +369,7 @@ def test_bases_that_cover_rows_in_part_are_refused():
     with pytest.raises(BasisError, match="must not be called 'constant'"):
         Rows.of(np.full((3, 2), 0.5), bases={"constant": np.ones((3, 1))})
     table = Rows.of(np.full((3, 2), 0.5))
-    with pytest.raises(BasisError, match=r"there is no basis 'user' in this table; there are \['constant'\]"):
+    with pytest.raises(BasisError, match=r"these rows have no basis 'user'; their bases are \['constant'\]"):
         table.over("user")
 
 
@@ -378,7 +378,7 @@ def test_the_paper_needs_training_labels():
     unlabelled = replace(train, labels=None)
     with pytest.raises(LabelError, match="needs training rows with labels"):
         without_queries(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
-    with pytest.raises(SettingError, match=r"rule 'paper' needs more than there is here \(validation labels"):
+    with pytest.raises(SettingError, match=r"rule 'paper' cannot be used here \(available: validation labels"):
         rule_named("paper", Problem.labelled(unlabelled, val, GMean()))
 
 

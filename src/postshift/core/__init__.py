@@ -6,9 +6,9 @@ Read the modules in this order:
 module         holds
 =============  ==============================================================================================
 rows           eta, named bases, labels and weights of one sample
-sums           the small sums in which training rows enter, and the engine's protocol
+sums           sums over the training rows, and the engine's protocol
 probes         the probing classifiers: Eq. (12), Appendix A
-weighting      what the weights stand on
+weighting      which confusion entries get weights
 plugin         the plug-in classifier (Algorithm 2, line 4)
 constrained    the constrained probes of Eq. (11)
 elicit         ElicitWeights (Algorithm 1): from probes, sums and answers to weights
@@ -20,9 +20,9 @@ frank_wolfe    the loop (Algorithm 3)
 oracles        oracles on this machine
 session        ask, tell, budget, journal, resume
 fw_eg          elicit_weights, pi_ew, fw_eg: the algorithms as calls
-influence      influence regression: another way to a vertex
+influence      influence regression: another way to find a vertex
 reduction      fewer members, the same confusion matrix
 =============  ==============================================================================================
 
-``draws`` and ``archive`` serve them: shared random draws, and files without pickle.
+Two more modules are helpers: ``draws`` (shared random draws) and ``archive`` (files without pickle).
 """

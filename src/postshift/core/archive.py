@@ -17,7 +17,7 @@ import numpy as np
 from postshift.exceptions import ArchiveError
 
 FORMAT = 1
-# What the content of a file may make our code raise, where nobody of ours wrote it.
+# What reading a file may raise if this library did not write its content.
 CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -41,7 +41,7 @@ def write_arrays(stream: BinaryIO, arrays: Mapping[str, Any]) -> None:
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Write to a draft in the same folder, then put it in place."""
+    """Write to a draft in the same folder, then rename it to ``path``."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
@@ -56,16 +56,16 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
 
 
 def contradiction(path: str | os.PathLike[str], error: Exception) -> ArchiveError:
-    """Return the error of a file whose parts do not fit each other: its digest is right, and no run wrote it."""
+    """Return the error for a file whose digest is right but whose parts do not fit together."""
     return ArchiveError(
-        f"{path} was changed after it was written, and contradicts itself ({type(error).__name__}: {error}): begin "
-        "anew, or take an older copy of it"
+        f"{path} was changed after it was written, and contradicts itself ({type(error).__name__}: {error}): start "
+        "again, or use an older copy"
     )
 
 
 @contextlib.contextmanager
 def contradicting(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of whatever goes wrong with the content of a file that it contradicts itself."""
+    """Raise errors about the content of a file as contradictions of the file."""
     try:
         yield
     except CONTENT_ERRORS as error:
@@ -74,8 +74,8 @@ def contradicting(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a folder against other processes; where another one holds it, raise BlockingIOError."""
-    if os.name != "posix":  # other systems do not open folders
+    """Lock a folder against other processes; raise BlockingIOError if another one holds it."""
+    if os.name != "posix":  # other systems cannot open folders
         yield
         return
     place = os.open(folder, os.O_RDONLY)
@@ -88,9 +88,9 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file or folder until it is closed; False where another process, or this one, holds it.
+    """Lock an open file or folder until it is closed; return False if it is locked already.
 
-    Where the system or the file system has no locks, nothing is locked.
+    If the system or the file system has no locks, nothing is locked.
     """
     try:
         import fcntl
@@ -113,7 +113,7 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
         header = json.loads(str(arrays.pop("header")))
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except Exception as error:  # whatever a damaged file makes zipfile, numpy or json say
+    except Exception as error:  # whatever a damaged file makes zipfile, numpy or json raise
         raise ArchiveError(f"{path} is not a postshift {kind} file, or it was cut short: {error}") from error
     if not isinstance(header, dict) or header.get("kind") != kind:
         raise ArchiveError(f"{path} must hold a postshift {kind}. Got {_kind(header)!r} instead")
@@ -123,12 +123,12 @@ def read_archive(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, 
             "load it with the version that wrote it"
         )
     if header.pop("digest", None) != _digest(header, arrays):
-        raise ArchiveError(f"{path} was damaged or changed after it was written: its digest does not fit its contents")
+        raise ArchiveError(f"{path} was damaged or changed after it was written: its digest does not match its content")
     return header, arrays
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    """Return a digest by which damage is found."""
+    """Return a digest that reveals damage."""
     digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -137,5 +137,5 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 
 
 def _kind(header: Any) -> Any:
-    """Return what a header calls itself."""
+    """Return the kind that a header names."""
     return header.get("kind") if isinstance(header, dict) else header

@@ -26,7 +26,7 @@ _RELAXATION = 0.9  # gamma is multiplied, omega divided by it, until Eq. (11) ho
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConstrainedProbes:
-    """The anchor and what Eq. (11) came to: ``min_hit`` is gamma, ``max_leak`` is omega, as reached."""
+    """The anchor, and the gamma (``min_hit``) and omega (``max_leak``) of Eq. (11) that were reached."""
 
     anchor: PlugIn
     min_hit: float
@@ -41,9 +41,9 @@ class ConstrainedProbes:
 
 
 def constrained_probes(train: Engine, *, min_hit: float, max_leak: float) -> ConstrainedProbes:
-    """Return probing classifiers that satisfy Eq. (11), with gamma and omega relaxed in steps where needed.
+    """Return probing classifiers that satisfy Eq. (11), with gamma and omega relaxed in steps if needed.
 
-    The constraints are put on the probes before they are mixed into the base classifier: after mixing,
+    The constraints apply to the probes before they are mixed into the base classifier: after mixing,
     the base's own hits, which the equations of differences remove, would count as leaks.
     """
     if not 0 < max_leak < min_hit < 1:
@@ -56,7 +56,7 @@ def constrained_probes(train: Engine, *, min_hit: float, max_leak: float) -> Con
     hits = labels.single / labels.total
     leaks = train.classifier_sums(anchor, confusions=False).single / labels.total
     if train.n_bases == 1:
-        leaks = np.zeros_like(leaks)  # a single group is all its probes' own: the anchor is never predicted
+        leaks = np.zeros_like(leaks)  # with a single group, the anchor is never predicted
     if not hits.all():
         group, label = np.argwhere(hits == 0)[0]
         raise BasisError(
@@ -105,7 +105,7 @@ def _ratio(zeta: FloatArray) -> FloatArray:
 
 
 def _check_disjoint(labels: LabelSums) -> None:
-    """Refuse bases whose functions overlap or are not indicators: the constructions are for groups."""
+    """Raise if basis functions overlap or are not indicators: the constructions are for groups."""
     own = np.einsum("lli->li", labels.pair)
     overlap = labels.pair.sum(axis=2) - np.diag(own.sum(axis=1))
     if np.abs(own - labels.single).max() > 1e-9 * labels.total or overlap.max() > 1e-9 * labels.total:

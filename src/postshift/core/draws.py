@@ -1,7 +1,7 @@
-"""Random draws shared between base and probes when only hard labels may be asked about.
+"""Random draws shared between base and probes, for oracles that only score hard labels.
 
-Two labellings that were drawn apart differ on many rows by chance alone, and the metric's difference drowns
-in that noise. Here a row keeps its draws for the base and for every probe of an iteration, so a probe differs
+Two labellings that are drawn independently differ on many rows by chance, and this noise hides the difference
+in the metric. Here a row keeps its draws for the base and for every probe of an iteration, so a probe differs
 from the base only where it moved mass. The draws are a low-discrepancy sequence along the rows sorted
 by their probabilities (a Kronecker sequence with a random shift): each draw alone is uniform, and the rows
 that a probe moves are spread evenly over easy and hard rows alike.
@@ -16,7 +16,7 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 
 # Over 200 neighbouring rows, the share that a probe moves has a fifth of the noise of independent draws, and the
-# share of one label that it moves less than half. The golden ratio, the evenest, is for the moves.
+# share of one label that it moves less than half. The golden ratio, the most even, is for the moves.
 _STRIDES = np.array([np.sqrt(2) - 1, (np.sqrt(5) - 1) / 2, np.sqrt(3) - 1])
 
 
@@ -46,6 +46,6 @@ def shared_draws(ranks: IntArray, *, seed: int, iteration: int) -> Draws:
 
 
 def drawn_labels(distribution: FloatArray, uniform: FloatArray) -> IntArray:
-    """Return the label of every row at its draw, by the inverse of the cumulative distribution."""
+    """Return the label of every row for its draw, by the inverse of the cumulative distribution."""
     below: IntArray = (np.cumsum(distribution, axis=1) <= uniform[:, None]).sum(axis=1)
     return np.asarray(np.minimum(below, distribution.shape[1] - 1))

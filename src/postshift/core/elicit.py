@@ -5,14 +5,14 @@ Notation: R probes per basis function l, P coefficients per basis function k.
 ==========  ==================  ===========================================================
 symbol      shape               meaning
 ==========  ==================  ===========================================================
-sigma       (L R, L P)          Phi of each probe less Phi of the centre, Eq. (10) in differences
-gains       (L R,)              metric of each probe less metric of the centre
+sigma       (L R, L P)          Phi of each probe minus Phi of the centre, Eq. (10) in differences
+gains       (L R,)              metric of each probe minus metric of the centre
 alpha       (L, P)              sigma alpha = gains, minimum norm
 ==========  ==================  ===========================================================
 
 The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the centre
 (shifting neither side, as printed, or one, as in Algorithm 3*, does not give the gradient), and the
-solution is that of minimum norm by SVD, for collinear bases and the full matrix are singular by nature.
+solution is that of minimum norm by SVD, because collinear bases and full weights are always singular.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from postshift.core.weighting import DIAGONAL, Weighting
 from postshift.exceptions import SingularProbesError
 
 RCOND = 1e-10  # singular values below this share of the largest count as zero
-_SMALL = 64  # up to so many unknowns the SVD is as fast, and its diagnostics are exact
-MAX_CONDITION = 1e6  # of any of the small systems of many classes; beyond it the SVD decides what is zero
+_SMALL = 64  # up to this many unknowns, the SVD is as fast and its diagnostics are exact
+MAX_CONDITION = 1e6  # of the small systems; above it, the SVD is used
 _POWER_STEPS = 8
 
 Map = Callable[[FloatArray], FloatArray]
@@ -77,15 +77,15 @@ def elicit(
     Parameters
     ----------
     weighting : Weighting
-        What the weights stand on.
+        Which confusion entries get weights.
     labels : LabelSums
-        The training rows' sums that do not depend on a classifier.
+        The sums over the training rows that do not depend on a classifier.
     anchor : ClassifierSums
         The sums of the classifier that the probes are built around.
     gains : array of shape (L R,)
-        The metric of each probe less that of the centre, per unit of reach: E in differences.
+        The metric of each probe minus that of the centre, per unit of reach: E in differences.
     rcond, ridge : float
-        Of the least-squares solution, see :func:`solve`.
+        Options of the least-squares solution; see :func:`solve`.
     """
     if weighting.name == DIAGONAL.name and len(gains) > _SMALL and ridge == 0:
         found = solve_decoupled(labels, anchor, gains)
@@ -101,7 +101,7 @@ def probe_matrix(
     labels: LabelSums,
     anchor: ClassifierSums,
 ) -> FloatArray:
-    """Return sigma per unit of reach: the weighed entries of each probe less those of the centre, Eq. (10)."""
+    """Return sigma per unit of reach: the weighted entries of each probe minus those of the centre, Eq. (10)."""
     rows = weighting.displaced(labels, anchor)
     size = rows.shape[0] * rows.shape[1]
     return rows.reshape(size, -1) / labels.total
@@ -146,22 +146,22 @@ def solve(
 
 
 class ElicitedVertex:
-    """Finds the next vertex by the paper's way: weights elicited around the iterate (Algorithms 1 and 2).
+    """Finds the next vertex as the paper does: weights elicited around the iterate (Algorithms 1 and 2).
 
     Parameters
     ----------
     train : Engine
         The engine that holds the training rows.
     weighting : Weighting
-        What the weights stand on.
+        Which confusion entries get weights.
     labels : LabelSums
         The sums of the training labels.
     anchor : Classifier, optional
         What the probes are built around; None for the iterate itself.
     unknown : array of bool, shape (L,)
-        Basis functions without rows, of which nothing can be learnt.
+        Basis functions without rows, for which no weights can be learnt.
     rcond, ridge : float
-        Of the least-squares solution.
+        Options of the least-squares solution.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class ElicitedVertex:
         found = elicit(self.weighting, labels=self._labels, anchor=anchor, gains=gains, **how)
         if not self._unknown.any():
             return found
-        # Nothing was learnt where there are no rows: such a function takes the others' average, not weight 0.
+        # A basis function without rows takes the average weights of the others, not 0.
         mass = np.where(self._unknown, 0, self._labels.single.sum(axis=1))
         alpha = np.where(self._unknown[:, None], mass @ found.alpha / mass.sum(), found.alpha)
         return replace(found, alpha=alpha)
@@ -199,7 +199,7 @@ class ElicitedVertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Equations:
-    """The equations and their solution as maps of (L, m) tables: A_i / n, B_i / n, B_i A_i^-1, and I less their sum."""
+    """The equations and their solution as maps of (L, m) tables: A_i / n, B_i / n, B_i A_i^-1, I minus their sum."""
 
     own: FloatArray
     shared: FloatArray
@@ -233,14 +233,14 @@ class _Equations:
 
 
 def solve_decoupled(labels: LabelSums, sums: ClassifierSums, gains: FloatArray) -> Elicitation | None:
-    """Solve the equations of diagonal weights in O(m L^3), or return None where they have no single solution.
+    """Solve the equations of diagonal weights in O(m L^3), or return None if the solution is not unique.
 
     With the fixed probes the equation of probe (l, i) is (Eq. (10) in differences, times n)
 
         sum_k A[l,k,i] alpha[k,i] - v[l] = n gains[l,i],    v[l] = sum_kj B[l,k,j] alpha[k,j].
 
-    Given v, each class stands alone: ``alpha_i = A_i^-1 (n gains_i + v)``. Put into the definition of v, what is left
-    is one system of L unknowns, ``(I - sum_i B_i A_i^-1) v = sum_i B_i A_i^-1 n gains_i``. Collinear bases, and classes
+    Given v, the classes are independent: ``alpha_i = A_i^-1 (n gains_i + v)``. With the definition of v, this is one
+    system of L unknowns, ``(I - sum_i B_i A_i^-1) v = sum_i B_i A_i^-1 n gains_i``. Collinear bases, and classes
     without rows in a cluster, have many solutions; then :func:`solve` finds the one of minimum norm.
 
     Parameters
@@ -248,7 +248,7 @@ def solve_decoupled(labels: LabelSums, sums: ClassifierSums, gains: FloatArray) 
     labels : LabelSums
         A of the training rows.
     sums : ClassifierSums
-        B of what the probes are built around.
+        B of the classifier that the probes are built around.
     gains : array of shape (L m,)
         Differences of the metric, per unit of reach.
     """
@@ -267,7 +267,7 @@ def solve_decoupled(labels: LabelSums, sums: ClassifierSums, gains: FloatArray) 
 
 
 def _equations(labels: LabelSums, sums: ClassifierSums) -> _Equations | None:
-    """Return the equations, or None where one of the small systems is close to singular."""
+    """Return the equations, or None if one of the small systems is close to singular."""
     own = np.moveaxis(labels.pair, 2, 0) / labels.total
     shared = np.moveaxis(sums.pair, 2, 0) / labels.total
     if _condition(own) > MAX_CONDITION:

@@ -1,7 +1,7 @@
-"""The Frank-Wolfe loop (Algorithm 3), whatever the way to look at an iterate and to find the next vertex.
+"""The Frank-Wolfe loop (Algorithm 3), for any way to look at an iterate and to find the next vertex.
 
 The loop is a generator of queries: it can be read beside the paper, and a :class:`~postshift.core.session.Session`
-lets anyone answer it. FW-EG itself, with its settings, is in :mod:`postshift.core.fw_eg`; influence regression in
+lets any oracle answer it. FW-EG, with its settings, is in :mod:`postshift.core.fw_eg`; influence regression is in
 :mod:`postshift.core.influence`.
 """
 
@@ -29,7 +29,7 @@ Status = Literal["finished", "flat"]
 
 
 class VertexFinder(Protocol):
-    """A way from the gains of the probes to the coefficients of the next plug-in classifier."""
+    """Finds the coefficients of the next plug-in classifier from the gains of the probes."""
 
     weighting: Weighting
 
@@ -44,7 +44,7 @@ class VertexFinder(Protocol):
 class Iteration:
     """One line of the trace: the iterate's score and how its weights were determined.
 
-    The last line of a finished run has a score only: nothing was elicited there.
+    The last line of a finished run has only a score: no weights are elicited there.
     """
 
     index: int
@@ -60,10 +60,10 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FitResult:
-    """What a finished run found.
+    """The result of a run.
 
-    ``status`` is "finished", or "flat" where no probe changed the metric any more. The result is the last iterate;
-    of a flat run, the best one (at the first look: the start). ``vertices`` are all plug-in classifiers of the run.
+    ``status`` is "finished", or "flat" if no probe changed the metric any more. The result is the last iterate, or the
+    best one if the run is flat. ``vertices`` are all plug-in classifiers of the run.
     """
 
     mixture: Mixture
@@ -77,7 +77,7 @@ class FitResult:
 
     @property
     def score(self) -> float:
-        """The metric of the resulting mixture, on the validation rows that served the elicitation."""
+        """The metric of the resulting mixture, on the validation rows of the elicitation."""
         return self.trace[self.iterate].score
 
 
@@ -97,9 +97,9 @@ def frank_wolfe(
     Parameters
     ----------
     look : Look
-        How the score of an iterate and the gains of its probes are learnt.
+        How the score of an iterate and the gains of its probes are obtained.
     finder : VertexFinder
-        The way from gains to the next plug-in classifier.
+        How the next plug-in classifier is found from the gains.
     start : Classifier
         The first iterate h^0.
     step : callable
@@ -111,7 +111,7 @@ def frank_wolfe(
     mixed : callable
         Makes the mixture of an iterate from its vertices and their steps.
     probes : ConstrainedProbes, optional
-        What the constrained probes came to, for the result.
+        The constrained probes, for the result.
     """
     newest, size = start, 1.0
     sums, view = finder.sums_of(start), None
@@ -145,7 +145,7 @@ def frank_wolfe(
             largest=found.largest,
             residual=found.residual,
         )
-    # Choosing the best of all on a small validation sample costs more than it brings; but an iterate that no probe
+    # Choosing the best of all on a small validation sample costs more than it gains. But an iterate that no probe
     # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
     iterate = len(trace) - 1 if status == "finished" else int(np.argmax([line.score for line in trace]))
     steps = [line.step for line in trace[:iterate] if line.step is not None]
@@ -176,7 +176,7 @@ def shares_of(steps: Sequence[float]) -> FloatArray:
 
 
 def max_queries(look: Look, n_iter: int) -> int:
-    """Return the most queries that ``n_iter`` iterations can ask; known before the first."""
+    """Return the maximum number of queries of ``n_iter`` iterations; it is known in advance."""
     middle = (n_iter - 1) * look.n_queries(first=False, last=False)
     return look.n_queries(first=True, last=False) + middle + look.n_queries(first=False, last=True)
 
@@ -188,7 +188,7 @@ def affordable(look: Look, *, max_iter: int, budget: int | None) -> int:
     least = max_queries(look, 1)
     if least > budget:
         raise BudgetError(
-            f"a budget of {budget} queries does not pay for one iteration, which asks up to {least}: raise the budget, "
+            f"a budget of {budget} queries is too small for one iteration, which asks up to {least}: raise the budget, "
             "or use fewer basis functions"
         )
     return min(max_iter, 1 + (budget - least) // look.n_queries(first=False, last=False))

@@ -51,14 +51,14 @@ from postshift.exceptions import (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What defines any run: the number of iterations, a budget, a seed."""
+    """The settings of any run: the number of iterations, a budget, a seed."""
 
     max_iter: int = 30
     budget: int | None = None
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values outside their ranges; keep plain numbers, whatever they were given as."""
+        """Raise if a value is out of range; store plain numbers."""
         object.__setattr__(self, "max_iter", check_count(self.max_iter, name="max_iter", low=1))
         object.__setattr__(self, "random_state", check_count(self.random_state, name="random_state", low=0))
         if self.budget is not None:
@@ -67,26 +67,26 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(RunSettings):
-    """What defines a run of the paper's method, apart from the data.
+    """The settings of the paper's method.
 
     Attributes
     ----------
     weighting : {"diagonal", "columns", "full"}
-        What the example weights are put on; usually what the metric says it depends on.
+        Which confusion entries get weights; usually those that the metric depends on.
     radius : float in (0, 1]
-        How far the probes stand from the current classifier (the paper's epsilon).
+        How far the probes are from the current classifier (the paper's epsilon).
     max_iter : int
         Number of Frank-Wolfe iterations T; 1 is PI-EW.
     linearise : {"probes", "gradient"}
         Whether a known psi is evaluated at the probes or differentiated (confusion queries only).
     rcond, ridge : float
-        Of the least-squares solution, see :func:`postshift.core.elicit.solve`.
+        Options of the least-squares solution; see :func:`postshift.core.elicit.solve`.
     min_hit, max_leak : float, optional
-        gamma and omega of Eq. (11): both given, the constrained probes are used (disjoint groups only).
+        gamma and omega of Eq. (11): if both are given, the constrained probes are used (disjoint groups only).
     budget : int, optional
-        The most queries that may be asked; iterations that it cannot pay for are not begun.
+        The maximum number of queries; iterations that it does not pay for are not started.
     random_state : int
-        Seed of the draws by which hard labels are asked about.
+        Seed of the draws of hard labels.
     """
 
     weighting: str = "diagonal"
@@ -98,7 +98,7 @@ class Settings(RunSettings):
     max_leak: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values outside their ranges."""
+        """Raise if a value is out of range."""
         super().__post_init__()
         checked: dict[str, Any] = {
             "radius": check_in_range(self.radius, name="radius", low=0, high=1, open_low=True),
@@ -108,7 +108,7 @@ class Settings(RunSettings):
         for name in ("min_hit", "max_leak"):
             if getattr(self, name) is not None:
                 checked[name] = check_in_range(getattr(self, name), name=name, low=0, high=1, open_low=True)
-        for name, value in checked.items():  # plain numbers, whatever they were given as
+        for name, value in checked.items():  # plain numbers
             object.__setattr__(self, name, value)
         weighting_named(self.weighting)
         if self.linearise not in ("probes", "gradient"):
@@ -116,7 +116,7 @@ class Settings(RunSettings):
         if (self.min_hit is None) != (self.max_leak is None):
             raise SettingError("min_hit and max_leak must be given together, or neither (the fixed probes)")
         if self.min_hit is not None and self.weighting != DIAGONAL.name:
-            raise SettingError(f"constrained probes serve weighting 'diagonal'. Got {self.weighting!r} instead")
+            raise SettingError(f"constrained probes need weighting 'diagonal'. Got {self.weighting!r} instead")
 
 
 # -- the calls ------------------------------------------------------------------------------------------------
@@ -141,12 +141,12 @@ def fw_eg(
     train : Rows or Engine
         Training rows with labels, or an engine that holds them.
     val : Rows
-        Validation rows; with labels where ``metric`` is a function of the confusion matrix.
+        Validation rows; with labels if ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Oracle
         What to maximise: psi(C), or an oracle that answers queries about predictions. A cost is minimised: its scores
-        are negative. An oracle owns labels and weights; those of ``val`` are for psi(C) alone.
+        are negative. An oracle has its own labels and weights; those of ``val`` are only used for psi(C).
     oracle : Oracle, optional
-        With a psi(C): what answers with confusion matrices, where the labels are not in ``val``.
+        For a psi(C), if ``val`` has no labels: answers with confusion matrices.
     start : Mixture, optional
         The first iterate; by default the inverse-prior plug-in.
     halves : pair of row arrays, optional
@@ -156,7 +156,7 @@ def fw_eg(
     on_answer : callable, optional
         Called with every query and its answer.
     **settings
-        Fields of :class:`Settings`; ``weighting`` defaults to what the metric says it depends on.
+        Fields of :class:`Settings`; by default, ``weighting`` is what the metric depends on.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def fw_eg(
     """
     psi, asked = _metric_and_oracle(metric, oracle, val)
     if halves is not None and not asked.takes_subsets:
-        raise MetricError("this oracle scores all validation rows or none, so they cannot be split in halves")
+        raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into halves")
     how: dict[str, Any] = {"metric": psi, "start": start, "halves": halves}
     with fw_eg_session(train, val, kind=asked.kind, journal=journal, **how, **settings) as session:
         return session.run(asked, on_answer=on_answer)
@@ -187,7 +187,7 @@ def fw_eg(
 def pi_ew(train: Rows | Engine, val: Rows, metric: ConfusionMetric | Oracle, **options: Any) -> FitResult:
     """Fit one plug-in classifier with elicited weights (Algorithm 2), for linear metrics.
 
-    It is the first iteration of :func:`fw_eg`, whose parameters it takes: the first step has size 1.
+    It is the first iteration of :func:`fw_eg`, with a step of size 1, and takes the same parameters.
     """
     if "max_iter" in options:
         raise SettingError("pi_ew makes one iteration and takes no max_iter: use fw_eg")
@@ -203,20 +203,20 @@ def elicit_weights(
     oracle: Oracle | None = None,
     **settings: Any,
 ) -> Elicitation:
-    """Return the example weights that make the training rows tell the metric around a classifier (Algorithm 1).
+    """Return example weights with which training rows reproduce the metric around a classifier (Algorithm 1).
 
     Parameters
     ----------
     train : Rows or Engine
         Training rows with labels, or an engine that holds them.
     val : Rows
-        Validation rows; with labels where ``metric`` is a function of the confusion matrix.
+        Validation rows; with labels if ``metric`` is a function of the confusion matrix.
     metric : ConfusionMetric or Oracle
         The metric, as in :func:`fw_eg`.
     base : Mixture, optional
         The classifier that is probed; by default the inverse-prior plug-in.
     oracle : Oracle, optional
-        With a psi(C): what answers with confusion matrices.
+        For a psi(C), if ``val`` has no labels: answers with confusion matrices.
     **settings
         ``weighting``, ``radius``, ``linearise``, ``rcond``, ``ridge``, ``min_hit``, ``max_leak`` and ``random_state``
         of :class:`Settings`.
@@ -293,18 +293,18 @@ def fw_eg_fit(
 ) -> Fit[FitResult]:
     """Return FW-EG as a fit, a generator of queries; see :func:`fw_eg`.
 
-    ``held`` is an engine that holds the validation rows with their labels: then nothing is asked.
+    ``held`` is an engine that holds the validation rows with their labels; if given, no queries are asked.
     """
     how: dict[str, Any] = {"start": start, "halves": halves, "held": held}
     return _Run.of(train, val, kind=kind, metric=metric, settings=settings or Settings(), **how).fit()
 
 
-# -- what the calls stand on ----------------------------------------------------------------------------------
+# -- parts of the calls ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Run:
-    """The parts of a run: how it looks, how it finds a vertex, where it starts, how long it is."""
+    """The parts of a run: look, vertex finder, start, constrained probes and number of iterations."""
 
     look: Look
     finder: ElicitedVertex
@@ -326,7 +326,7 @@ class _Run:
         halves: tuple[IntArray, IntArray] | None = None,
         held: Engine | None = None,
     ) -> _Run:
-        """Check both sides against each other, and make the parts."""
+        """Check that the rows of both samples fit together, and make the parts."""
         _check_sides(train, val, start)
         labels = train.label_sums()
         _check_training_labels(labels)
@@ -369,14 +369,14 @@ class _Run:
 
 
 def _settings(metric: ConfusionMetric | None, given: dict[str, Any]) -> Settings:
-    """Return the settings of a run; the weights stand on what the metric depends on, unless asked otherwise."""
+    """Return the settings of a run; by default, the weighting is what the metric depends on."""
     return Settings(**{"weighting": "diagonal" if metric is None else metric.weighting, **given})
 
 
 def _metric_and_oracle(
     metric: ConfusionMetric | Oracle, oracle: Oracle | None, val: Rows
 ) -> tuple[ConfusionMetric | None, Oracle]:
-    """Return psi, if it is known, and what answers: the oracle given, or one made of the validation labels."""
+    """Return psi, if it is known, and the oracle: the given one, or one made of the validation labels."""
     if isinstance(metric, ConfusionMetric):
         psi = maximised(metric)
         return psi, oracle or _label_oracle(psi, val)
@@ -386,7 +386,7 @@ def _metric_and_oracle(
             f"(SoftOracle(f), HardOracle(f), ...). Got {metric!r} instead"
         )
     if val.weights is not None:
-        raise MetricError("validation weights belong to the oracle that answers: give them to it, not to val")
+        raise MetricError("validation weights belong to the oracle: give them to the oracle, not to val")
     return None, metric
 
 
@@ -401,13 +401,13 @@ def _label_oracle(metric: ConfusionMetric, val: Rows) -> Oracle:
 
 
 def _mixed(start: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
-    """Return an iterate as a mixture of plug-ins, the start included where it has a share."""
+    """Return an iterate as a mixture of plug-ins, including the start if it has a share."""
     shares = shares_of(steps)
     return Mixture.of([*start.members, *vertices], np.concatenate([shares[0] * start.shares, shares[1:]]))
 
 
 def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
-    """Refuse training and validation rows that do not fit each other."""
+    """Raise if training rows, validation rows and start differ in classes or basis functions."""
     check_rows(val.n_rows, name="validation")
     sides = {"training rows": (train.n_classes, train.n_bases)}
     if start is not None:
@@ -423,11 +423,11 @@ def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
 
 
 def _check_training_labels(labels: LabelSums) -> None:
-    """Refuse training labels of one class, and warn of classes without rows."""
+    """Raise if the training rows are of one class, and warn of classes without rows."""
     check_rows(labels.count, name="training")
     missing = np.flatnonzero(labels.classes == 0).tolist()
     if len(missing) >= len(labels.classes) - 1:
-        raise LabelError("all training rows have the same class: there is nothing to weigh one against the other")
+        raise LabelError("all training rows have the same class: give rows of at least two classes")
     if missing:
         warnings.warn(
             f"no training row of class {missing if len(missing) > 1 else missing[0]}: no weight can be elicited for it",
@@ -473,7 +473,7 @@ def _about(
     start: Mixture | None,
     halves: Any,
 ) -> str:
-    """Return a digest of all that the queries of a run depend on; sums of its labels stand for the training rows."""
+    """Return a digest of what the queries of a run depend on; label sums stand for the training rows."""
     digest = hashlib.blake2b(f"{kind.name}/{_identity(metric)}/{asdict(settings)}".encode(), digest_size=16)
     labels = train.label_sums()
     # Sums in single precision: their last digits depend on how the rows are cut into blocks.
@@ -490,7 +490,7 @@ def _about(
 
 
 def _identity(metric: ConfusionMetric | None) -> str:
-    """Return what distinguishes one metric from another: its repr, or its name where the repr is an address."""
+    """Return a text that identifies a metric: its repr, or its name if the repr is an address."""
     if metric is None:
         return ""
     if type(metric).__repr__ is object.__repr__:

@@ -1,4 +1,4 @@
-"""Influence regression: the other way to a vertex, for the same loop.
+"""Influence regression: another way to find a vertex, in the same loop.
 
 The weights W_ij of the full confusion matrix are free up to a constant per row. Choosing that constant so that it
 cancels the iterate's own term decouples the paper's system; what is left is a regression of the metric's *influence*
@@ -52,21 +52,21 @@ from postshift.core.sums import (
 from postshift.core.weighting import FULL
 from postshift.exceptions import BasisError, ShapeError
 
-_SOFTENING = 1e-3  # what the start gives to every class
+_SOFTENING = 1e-3  # what the start adds to every class
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfluenceSettings(RunSettings):
-    """What defines a run of influence regression, apart from the data.
+    """The settings of influence regression.
 
     Attributes
     ----------
     radius : float in (0, 1]
-        How far the probes stand from the current classifier.
+        How far the probes are from the current classifier.
     rcond : float
-        Of the least squares for the diagonal part.
+        Cut-off of singular values in the least squares for the diagonal part.
     ridge : float
-        Of the rest, in units of tr(K) / n_val.
+        Penalty for the rest, in units of tr(K) / n_val.
     """
 
     radius: float = 0.1
@@ -74,7 +74,7 @@ class InfluenceSettings(RunSettings):
     ridge: float = 3.0
 
     def __post_init__(self) -> None:
-        """Refuse values outside their ranges."""
+        """Raise if a value is out of range."""
         super().__post_init__()
         for name, high, open_low in (("radius", 1.0, True), ("rcond", 1.0, False), ("ridge", np.inf, True)):
             value = check_in_range(getattr(self, name), name=name, low=0, high=high, open_low=open_low)
@@ -157,13 +157,13 @@ def influence_fit(
     val : Rows
         p (as eta) and phi of the validation rows; the rows of phi sum to 1.
     kind : Kind
-        Which queries the oracle serves.
+        Which queries the oracle answers.
     metric : ConfusionMetric, optional
         psi, needed for kind "confusion".
     settings : InfluenceSettings
-        What defines the run.
+        The settings of the run.
     held : Engine, optional
-        An engine that holds the validation rows with their labels: then nothing is asked (kind "confusion").
+        An engine that holds the validation rows with their labels; if given, no queries are asked (kind "confusion").
     """
     settings = settings or InfluenceSettings()
     if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
@@ -198,7 +198,7 @@ def influence_fit(
 
 
 def _mixed(fallback: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
-    """Return an iterate as a mixture of its vertices; the start's share is dropped as soon as there is one."""
+    """Return an iterate as a mixture of its vertices; the start is dropped if there is any vertex."""
     if not vertices:
         return fallback
     shares = shares_of(steps)[1:]
@@ -211,7 +211,7 @@ def _diagonal_part(
     """Return the least squares a of E on R, and the singular values of R that were kept, ascending.
 
     R has P m rows, ``R[(q,k), i] = delta_ki cross[q,i] - pair[q,i]``, and is never built: its normal equations of m
-    unknowns are sums over q. Squaring loses nothing that counts, as singular values below rcond = 1e-3 are dropped.
+    unknowns are sums over q. Squaring loses no digits that matter: singular values below rcond = 1e-3 are dropped.
     """
     n_classes = cross.shape[1]
     mixed = cross.T @ pair

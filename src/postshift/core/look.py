@@ -1,4 +1,4 @@
-"""Looks: the three ways to learn the score of an iterate h^t and the gain of every probe around it.
+"""Looks: the three ways to get the score of an iterate h^t and the gain of every probe around it.
 
 ==============  =======================================================  ======================================
 look            sees                                                     asks, in iteration t
@@ -9,9 +9,9 @@ ConfusionLook   confusion matrices, answered by an oracle                one que
 ScoreLook       scores of predictions, soft or hard                      one query for h^t and one for each probe
 ==============  =======================================================  ======================================
 
-Confusion matrices are linear in h, so a view of the newest vertex suffices for all probes around the new iterate. A
+Confusion matrices are linear in h, so a view of the newest vertex is enough for all probes around the new iterate. A
 *view* of matrices is an array (1 or 2, parts, 1 + L, R, m): base and, if any, anchor; on each part of the validation
-rows; without and with each basis function. Part 0 serves the elicitation. Part 1, if the rows were split in two
+rows; without and with each basis function. Part 0 is for the elicitation. Part 1, if the rows were split in two
 (Algorithm 3*), is where the gradient is taken.
 """
 
@@ -53,7 +53,7 @@ class Newest:
     iteration: int
     classifier: Classifier
     step: float
-    last: bool  # the score of h^t is all that is wanted
+    last: bool  # only the score of h^t is needed
 
 
 class Look(Protocol):
@@ -62,7 +62,7 @@ class Look(Protocol):
     asked: set[str]  # fingerprints of the queries of the run so far
 
     def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return the number of queries of a look, before any is found to be known already."""
+        """Return the maximum number of queries of a look; known answers are not asked for again."""
 
     def at(self, newest: Newest, previous: Any) -> Fit[Any]:
         """Return the view of h^t from that of h^(t-1), asking through ``yield`` (lines 4 to 8 of Algorithm 3)."""
@@ -74,11 +74,11 @@ class Look(Protocol):
         """Return the gain of every probe (L R,) per unit of reach."""
 
     def rounding(self, view: Any) -> float:
-        """Return the size of gains that are nothing but rounding."""
+        """Return the size up to which gains are only rounding."""
 
 
 class _MatrixLook:
-    """What both looks through confusion matrices share: psi at the probes, or its gradient."""
+    """The common part of both looks at confusion matrices: psi at the probes, or its gradient."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class _MatrixLook:
         self.asked: set[str] = set()
 
     def score(self, view: FloatArray) -> float:
-        """Return psi of h^t on the rows that serve the elicitation."""
+        """Return psi of h^t on the rows of the elicitation."""
         return float(value_of(self._metric, view[0, 0, 0]))
 
     def gains(self, view: FloatArray) -> FloatArray:
-        """Return psi at each probe less psi at the centre, or the gradient's estimate of it."""
+        """Return psi at each probe minus psi at the centre, or the gradient's estimate of it."""
         base, anchor = view[0, 0], view[-1, 0]
         if self._linearise == "gradient":
             slope = gradient_of(cast("DifferentiableMetric", self._metric), view[0, -1, 0])
@@ -115,7 +115,7 @@ class _MatrixLook:
         return ((np.concatenate(chunks, axis=1) - value_of(self._metric, centre)) / reach).reshape(-1)
 
     def rounding(self, view: FloatArray) -> float:
-        """Return what differences of psi lose; a gradient is no difference."""
+        """Return the rounding error of differences of psi; a gradient has none."""
         return 0.0 if self._linearise == "gradient" else ROUNDING * abs(self.score(view)) / self._plan.reach
 
     def _moves(self, anchor: FloatArray) -> Iterator[FloatArray]:
@@ -127,7 +127,7 @@ class _MatrixLook:
 
 
 class LocalLook(_MatrixLook):
-    """Looks at validation rows that are here with their labels: it asks nothing.
+    """Looks at validation rows whose labels are available: it asks nothing.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class LocalLook(_MatrixLook):
     metric : ConfusionMetric
         psi.
     influence : bool
-        Whether the probes stand on the features of influence regression, z, and not on phi.
+        Whether the probes use the features z of influence regression instead of phi.
     **how
         Number of classes, linearisation, probe family, plan and anchor.
     """
@@ -150,7 +150,7 @@ class LocalLook(_MatrixLook):
         return 0
 
     def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
-        """Look at the newest vertex and mix it in; the anchor's part stays."""
+        """Look at the newest vertex and mix it in; the anchor's part does not change."""
         yield from ()
         found = self._seen(newest.classifier)
         if previous is None:
@@ -166,7 +166,7 @@ class LocalLook(_MatrixLook):
 
 
 class ConfusionLook(_MatrixLook):
-    """Looks through confusion matrices that an oracle answers with; psi is evaluated here.
+    """Looks at confusion matrices that an oracle returns; psi is evaluated here.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class ConfusionLook(_MatrixLook):
     metric : ConfusionMetric
         psi.
     functions : array of shape (n, K)
-        What the probes stand on: phi, or the features of influence regression.
+        The functions of the probes: phi, or the features of influence regression.
     parts : sequence of row arrays or None
         The rows of each part of the sample that is asked about; None for all rows.
     **how
@@ -196,12 +196,12 @@ class ConfusionLook(_MatrixLook):
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return one per part (of the last iterate: the first part alone), at the start as many for the anchor."""
+        """Return one per part (last iterate: the first part only), and at the start as many for the anchor."""
         n_parts = 1 if last else len(self._parts)
         return n_parts * (2 if first and self._anchor is not None else 1)
 
     def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
-        """Ask about the newest vertex only, and mix its matrices in; the anchor's stay."""
+        """Ask about the newest vertex only, and mix its matrices in; the anchor's do not change."""
         queries = self._queries(newest)
         self.asked = set() if previous is None else self.asked
         self.asked |= {query.fingerprint() for query in queries}
@@ -243,7 +243,7 @@ class ConfusionLook(_MatrixLook):
 
 
 class ScoreLook:
-    """Looks through the score of the iterate and of each probe, by soft or by hard predictions.
+    """Looks at the scores of the iterate and of each probe, with soft or hard predictions.
 
     A view is a pair: the table of h^t on the validation rows, and the scores.
 
@@ -254,15 +254,15 @@ class ScoreLook:
     kind : Kind
         What the oracle is shown.
     functions : array of shape (n, K)
-        What the probes stand on: phi, or the features of influence regression.
+        The functions of the probes: phi, or the features of influence regression.
     family, plan
         The probes.
     rows : array of int, optional
         The rows that are asked about; None for all.
     anchor : Classifier, optional
-        What the probes are built around, where it is not the iterate.
+        What the probes are built around; None for the iterate itself.
     seed : int
-        Seed of the draws by which hard labels are asked about.
+        Seed of the draws of hard labels.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class ScoreLook:
         self._rows, self._seed = rows, seed
         self._n_probes = family.n_probes(val.n_classes)
         self._anchor = None if anchor is None else anchor.distribution(val.eta, val.phi)
-        self._n_before = 1 if anchor is None else 2  # the iterate and, where it is another, the centre
+        self._n_before = 1 if anchor is None else 2  # the iterate and, if it differs, the centre
         self._ranks = even_order(val.eta)
         self.asked: set[str] = set()
 
@@ -305,12 +305,12 @@ class ScoreLook:
         return float(view[1][0])
 
     def gains(self, view: tuple[FloatArray, FloatArray]) -> FloatArray:
-        """Return each probe's score less that of their centre."""
+        """Return each probe's score minus that of their centre."""
         _, scores = view
         return np.asarray((scores[self._n_before :] - scores[self._n_before - 1]) / self._plan.reach)
 
     def rounding(self, view: tuple[FloatArray, FloatArray]) -> float:
-        """Return what differences of the scores lose."""
+        """Return the rounding error of differences of the scores."""
         return ROUNDING * float(np.abs(view[1]).max()) / self._plan.reach
 
     def _queries(self, table: FloatArray, newest: Newest) -> list[Query]:
@@ -385,22 +385,22 @@ def make_look(
     anchor: Classifier | None = None,
     seed: int = 0,
 ) -> Look:
-    """Decide, once for a run, how iterates are looked at.
+    """Return the look of a run: how it gets scores and gains of its iterates.
 
     Parameters
     ----------
     val : Rows
         The validation rows.
     kind : Kind
-        Which queries the oracle serves.
+        Which queries the oracle answers.
     metric : ConfusionMetric, optional
         psi, needed for confusion matrices.
     held : Engine, optional
-        An engine that holds the validation rows with their labels: then nothing is asked.
+        An engine that holds the validation rows with their labels; if given, no queries are asked.
     influence : bool
-        Whether the probes stand on the features of influence regression.
+        Whether the probes use the features of influence regression.
     functions : callable
-        Returns what the probes stand on.
+        Returns the functions of the probes.
     family, plan, linearise, anchor, seed
         The probes, and how psi is linearised at them.
     halves : pair of row arrays, optional

@@ -1,4 +1,4 @@
-"""The result: a mixture of plug-in classifiers, as distribution, as sampled or as deterministic labels."""
+"""The result: a mixture of plug-in classifiers, with its distribution, samples and deterministic labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from postshift.exceptions import ArchiveError, SettingError, ShapeError
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """Plug-in classifiers with shares that sum to 1; a row meets member t with probability ``shares[t]``.
+    """Plug-in classifiers with shares that sum to 1; member t labels a row with probability ``shares[t]``.
 
     Examples
     --------
@@ -35,17 +35,17 @@ class Mixture:
     shares: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse members of different sizes, and shares that are not one for each."""
+        """Raise if the members differ in size, or if there is not one share for each."""
         sizes = {(member.n_bases, member.n_classes) for member in self.members}
         if len(sizes) != 1 or np.shape(self.shares) != (len(self.members),):
             raise ShapeError(
-                "members must be one plug-in or more, of one number of basis functions and classes, with a share each. "
+                "members must be one or more plug-ins with the same basis functions and classes, and a share each. "
                 f"Got {len(self.members)} of sizes {sorted(sizes)} and shares of shape {np.shape(self.shares)} instead"
             )
 
     @classmethod
     def of(cls, members: list[PlugIn] | tuple[PlugIn, ...], shares: Any) -> Mixture:
-        """Return the mixture with members of equal coefficients merged and members without a share dropped."""
+        """Return the mixture; members with equal coefficients are merged, members without a share are dropped."""
         values = as_numbers(shares, name="shares")
         if not members or values.shape != (len(members),) or not (values >= 0).all() or abs(values.sum() - 1) > 1e-9:
             raise SettingError(
@@ -77,7 +77,7 @@ class Mixture:
         return table
 
     def labels(self, eta: FloatArray, phi: FloatArray) -> IntArray:
-        """Return deterministic labels: the likeliest class of the distribution, the first one at a tie."""
+        """Return deterministic labels: the most probable class of the distribution; ties go to the first class."""
         return np.asarray(np.argmax(self.distribution(eta, phi), axis=1))
 
     def sample(self, eta: FloatArray, phi: FloatArray, *, rng: np.random.Generator) -> IntArray:
@@ -109,7 +109,7 @@ class Mixture:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Mixture:
-        """Read a mixture written by :meth:`save`; no code of the file is run."""
+        """Read a mixture written by :meth:`save`; no code in the file is run."""
         header, arrays = read_archive(path, kind="mixture")
         try:
             members = tuple(

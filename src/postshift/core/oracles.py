@@ -1,4 +1,4 @@
-"""Oracles on this machine: labels held here, and functions of predictions."""
+"""Oracles on this machine: from validation labels, or from functions of predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from postshift.exceptions import MetricError, MissingClassError, MissingClassWar
 
 
 class ConfusionOracle:
-    """Answers with confusion matrices, from validation labels held here.
+    """Answers with confusion matrices, computed from validation labels.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ConfusionOracle:
         For group-wise metrics: the group ``0..n_groups-1`` of each row. The rows of the matrices are then
         (group, class) pairs, ``group * n_classes + class``.
     metric : ConfusionMetric, optional
-        The metric that will read the matrices: a class without rows is an error where the metric needs
+        The metric that will read the matrices: a class without rows is an error if the metric needs
         its recall (``needs_every_class``), otherwise a warning.
     """
 
@@ -61,11 +61,11 @@ class ConfusionOracle:
             warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
 
     def answer(self, query: Query) -> FloatArray:
-        """Return the matrices (1 + L, R, m) of what is shown."""
+        """Return the matrices (1 + L, R, m) of the predictions."""
         rows: Any = slice(None) if query.rows is None else query.rows
         columns, shown = query.columns, query.predictions
         if columns is None:
-            raise MetricError(f"query {query.key!r} has no columns: this oracle serves kind 'confusion' only")
+            raise MetricError(f"query {query.key!r} has no columns: this oracle answers kind 'confusion' only")
         if query.n_rows != len(self.categories) or shown.shape[1] != self._n_classes:
             raise ShapeError(
                 f"query {query.key!r} is about {query.n_rows} validation rows and {shown.shape[1]} classes; "
@@ -80,7 +80,7 @@ class ConfusionOracle:
         return weighted_confusions(shares, categories, shown, n_categories=self._n_categories)
 
     def _missing(self, rows: Any) -> str:
-        """Say which classes have none of these rows; an error where the metric needs their recall."""
+        """Return a text that names the classes without rows; raise if the metric needs their recall."""
         size = {"n_classes": self._n_classes, "n_categories": self._n_categories}
         what = missing_categories(self.categories[rows], self._weights[rows], **size)
         if what and self._metric is not None and getattr(self._metric, "needs_every_class", False):
@@ -100,7 +100,7 @@ def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories
 
 
 def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: int, n_categories: int) -> str:
-    """Say which classes, or (group, class) pairs, have no rows; nothing where all have some."""
+    """Return a text that names the classes, or (group, class) pairs, without rows; empty if all have rows."""
     counts = np.bincount(categories, weights=weights, minlength=n_categories)
     missing = np.flatnonzero(counts == 0).tolist()
     if not missing:
@@ -115,8 +115,8 @@ class SoftOracle:
     Parameters
     ----------
     function : callable
-        ``f(distributions) -> number``, greater being better; it is always shown all validation rows. The answers of
-        one that says ``greater_is_better = False`` (see ``from_predictions``) get a minus.
+        ``f(distributions) -> number``. It always gets all validation rows. Greater is better; if the function has
+        ``greater_is_better = False`` (see ``from_predictions``), its values are negated.
 
     Examples
     --------
@@ -132,18 +132,18 @@ class SoftOracle:
         self._function = function
 
     def answer(self, query: Query) -> Any:
-        """Return the function's value of what is shown."""
+        """Return the function's value of the predictions."""
         return _call(self._function, query)
 
 
 class HardOracle:
-    """Answers with a function of labels (n,), for owners who accept labels only.
+    """Answers with a function of labels (n,), for metrics that take labels only.
 
     Parameters
     ----------
     function : callable
-        ``f(labels) -> number``, greater being better; it is always shown all validation rows. The answers of one that
-        says ``greater_is_better = False`` (see ``from_predictions``) get a minus.
+        ``f(labels) -> number``. It always gets all validation rows. Greater is better; if the function has
+        ``greater_is_better = False`` (see ``from_predictions``), its values are negated.
     """
 
     kind: KindName = "hard"
@@ -153,25 +153,25 @@ class HardOracle:
         self._function = function
 
     def answer(self, query: Query) -> Any:
-        """Return the function's value of what is shown."""
+        """Return the function's value of the predictions."""
         return _call(self._function, query)
 
 
 def _call(function: Callable[[Any], Any], query: Query) -> Any:
-    """Call a user's metric of all rows."""
+    """Call a user's metric with the predictions of all rows."""
     if query.rows is not None:
         raise MetricError(
-            f"query {query.key!r} is about {len(query.rows)} rows only, and this oracle serves all rows "
-            "or none: use confusion queries for a split validation sample"
+            f"query {query.key!r} is about {len(query.rows)} rows only, and this oracle only scores all rows "
+            "at once: use confusion queries for a split validation sample"
         )
-    shown = np.array(query.predictions)  # its own: it may change it
+    shown = np.array(query.predictions)  # a copy: the function may change it
     if not getattr(function, "greater_is_better", True):
         return mapped(lambda: -function(shown), query)
     return mapped(lambda: function(shown), query)
 
 
 def mapped(call: Callable[[], Any], query: Query) -> Any:
-    """Call a user's metric; what it raises becomes a MetricError that names the query."""
+    """Call a user's metric; raise its errors as MetricError, with the name of the query."""
     try:
         return call()
     except Exception as error:

@@ -18,7 +18,7 @@ class PlugIn:
     Parameters
     ----------
     weighting : Weighting or str
-        Which entries the coefficients weigh: ``"diagonal"``, ``"columns"`` or ``"full"``.
+        Which confusion entries get weights: ``"diagonal"``, ``"columns"`` or ``"full"``.
     alpha : array of shape (L, P)
         The coefficients, P per basis function, finite.
     n_classes : int
@@ -36,7 +36,7 @@ class PlugIn:
     n_classes: int
 
     def __post_init__(self) -> None:
-        """Refuse coefficients that cannot be a rule."""
+        """Raise if the coefficients do not fit the weighting and the classes."""
         weighting = weighting_named(self.weighting) if isinstance(self.weighting, str) else self.weighting
         alpha = as_table(self.alpha, name="alpha")
         n_terms = weighting.n_terms(check_count(self.n_classes, name="n_classes", low=2))

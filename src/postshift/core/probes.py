@@ -27,12 +27,12 @@ from postshift._validation import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
-    """How far the probes stand from the base, and what they are built around.
+    """How far the probes are from the base, and what they are built around.
 
     A probe is ``centre + reach phi_l M_r a`` with ``centre = (1 - share) h + share a``. The fixed probes have the
-    base itself as anchor a and share 1, so the centre is the base; the constrained probes (Eq. (11)) have an anchor
-    of their own, radius 1, and are mixed into the base by ``share``. Differences are taken to the centre: there the
-    equations keep the conditioning for which the anchor was made.
+    base itself as anchor a and share 1, so the centre is the base. The constrained probes (Eq. (11)) have their own
+    anchor and radius 1, and are mixed into the base by ``share``. Differences are taken to the centre: there the
+    equations keep the good conditioning of the anchor.
     """
 
     radius: float
@@ -40,7 +40,7 @@ class ProbePlan:
 
     @property
     def reach(self) -> float:
-        """The size of the displacement, by which equations are divided for the sake of their scale."""
+        """The size of the displacement; the equations are divided by it."""
         return self.radius * self.share
 
 
@@ -60,7 +60,7 @@ class ProbeFamily(Protocol):
         """Return where hard predictions ``labels`` land when probe r moves them."""
 
     def describe(self, probe: int, *, n_classes: int) -> str:
-        """Say in words what probe r does."""
+        """Return what probe r does, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Fixed:
         return np.full_like(labels, probe)
 
     def describe(self, probe: int, *, n_classes: int) -> str:  # noqa: ARG002
-        """Say it in words."""
+        """Return what the probe does, in words."""
         return f"everything to class {probe}"
 
 
@@ -112,12 +112,12 @@ class Departing:
         return np.asarray(np.einsum("lij,ij->lj", mass, others - beta))
 
     def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:
-        """Return an evenly drawn other class where the label is r."""
+        """Return another class, drawn uniformly, where the label is r."""
         other = np.minimum((uniform * (n_classes - 1)).astype(np.intp), n_classes - 2)
         return np.where(labels == probe, other + (other >= probe), labels)
 
     def describe(self, probe: int, *, n_classes: int) -> str:  # noqa: ARG002
-        """Say it in words."""
+        """Return what the probe does, in words."""
         return f"class {probe} to the others"
 
 
@@ -152,7 +152,7 @@ class Reassigning:
         return np.where(labels == source[0], target[0], labels)
 
     def describe(self, probe: int, *, n_classes: int) -> str:
-        """Say it in words."""
+        """Return what the probe does, in words."""
         source, target = self.pairs(np.array([probe]), n_classes=n_classes)
         return f"class {source[0]} to class {target[0]}"
 
@@ -193,7 +193,7 @@ class Joined:
         return family.redraw(labels, own, uniform, n_classes=n_classes)
 
     def describe(self, probe: int, *, n_classes: int) -> str:
-        """Say it in words."""
+        """Return what the probe does, in words."""
         family, own = self._owner(probe, n_classes)
         return family.describe(own, n_classes=n_classes)
 

@@ -1,4 +1,4 @@
-"""The metric psi as the core sees it: a function of confusion matrices, called with its failures mapped to ours."""
+"""The metric psi: a function of confusion matrices, whose errors are raised as MetricError."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _PASSED_ON = (
     "positive_classes",
     "scale",
     "skips_absent",
-)  # what a metric may say of itself
+)  # optional attributes of a metric
 
 
 @runtime_checkable
 class ConfusionMetric(Protocol):
-    """A metric psi of the confusion matrix, rows true categories, entries shares of weight.
+    """A metric psi of the confusion matrix: rows are true categories, entries are shares of weight.
 
-    A metric may say more of itself by attributes: ``n_categories`` where the rows are not the m classes, ``n_classes``
-    where it is made for so many classes only, ``greater_is_better = False`` where it is a cost, ``needs_every_class =
-    True`` where it is not defined without rows of every class, and ``skips_absent = True`` where it leaves those out.
+    Optional attributes of a metric: ``n_categories`` if the rows are not the m classes, ``n_classes`` if it is for this
+    number of classes only, ``greater_is_better = False`` if it is a cost, ``needs_every_class = True`` if it is
+    undefined without rows of every class, and ``skips_absent = True`` if it leaves out classes without rows.
     """
 
     @property
     def name(self) -> str:
-        """What the metric is called."""
+        """The name of the metric."""
 
     @property
     def weighting(self) -> str:
@@ -53,7 +53,7 @@ class DifferentiableMetric(ConfusionMetric, Protocol):
 
 @dataclass(frozen=True)
 class Negated:
-    """A metric of which less is better, turned around. Made by ``maximised``."""
+    """The negative of a metric, made by ``maximised`` if less is better."""
 
     inner: ConfusionMetric
     greater_is_better: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class Negated:
         return self.inner.weighting
 
     def __getattr__(self, name: str) -> Any:
-        """Pass on what a metric may say of itself, if the inner metric says it."""
+        """Pass on the optional attributes of the inner metric."""
         if name in _PASSED_ON:
             return getattr(self.inner, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -80,7 +80,7 @@ class Negated:
 
 
 class NegatedDifferentiable(Negated):
-    """The same of a metric that has a gradient."""
+    """The same for a metric that has a gradient."""
 
     inner: DifferentiableMetric
 
@@ -90,12 +90,12 @@ class NegatedDifferentiable(Negated):
 
 
 def maximised(metric: ConfusionMetric) -> ConfusionMetric:
-    """Return the metric, or its negative where less is better.
+    """Return the metric, or its negative if less is better.
 
     Parameters
     ----------
     metric : ConfusionMetric
-        The metric. One that does not say ``greater_is_better`` is taken to be better when greater.
+        The metric. Without the attribute ``greater_is_better``, greater is better.
 
     Examples
     --------
@@ -115,23 +115,23 @@ def negated(metric: ConfusionMetric) -> Negated:
 
 
 def check_classes(metric: ConfusionMetric, *, n_classes: int) -> None:
-    """Refuse a metric that is made for another number of classes."""
+    """Raise if the metric is for another number of classes."""
     made_for = int(getattr(metric, "n_classes", n_classes))
     if made_for == n_classes:
         return
     n_groups = int(getattr(metric, "n_categories", made_for)) // made_for
     raise ShapeError(
-        f"metric {metric.name!r} is for matrices of shape {(n_groups * made_for, made_for)}, and there are {n_classes} "
+        f"metric {metric.name!r} is for matrices of shape {(n_groups * made_for, made_for)}, but there are {n_classes} "
         f"classes: make it for shape {(n_groups * n_classes, n_classes)}"
     )
 
 
 def check_is_maximised(metric: ConfusionMetric) -> None:
-    """Refuse a cost: whatever a run of the core is given, it maximises."""
+    """Raise if the metric is a cost: a run maximises."""
     if not getattr(metric, "greater_is_better", True):
         raise MetricError(
-            f"less of metric {metric.name!r} is better, and a run maximises: give postshift.metrics.maximised(metric), "
-            "its negative"
+            f"metric {metric.name!r} is a cost (less is better), but a run maximises: give "
+            "postshift.metrics.maximised(metric), its negative"
         )
 
 
@@ -152,7 +152,7 @@ def _guarded(
     what: str,
     shape: tuple[int, ...],
 ) -> FloatArray:
-    """Return a metric's array, with anything it raises or gets wrong mapped to MetricError."""
+    """Return a metric's array; raise MetricError if the metric raises, or returns a wrong result."""
     try:
         found = np.array(call(np.array(confusion)), dtype=np.float64)
     except MetricError:
@@ -170,7 +170,7 @@ def _guarded(
 
 
 def too_large(name: str, value: Any) -> str:
-    """Say that a metric has values that nothing can be computed with."""
+    """Return the error text for a value that is too large to compute with."""
     return (
         f"metric {name!r} gave {value:g}, and values above {LARGEST:g} are too large to compute with: divide the "
         "metric, or the weights that it adds up"

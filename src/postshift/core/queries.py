@@ -16,7 +16,7 @@ The R categories of a row are its true classes (R = m) unless the metric says ot
 they may be the (group, class) pairs of a group-wise metric. What is shown is read-only.
 
 A *fit* is a generator. It yields lists of queries and is sent the lists of their answers; what it returns is its
-result. Between queries it may yield a :class:`ScoredRule`: the best-so-far of whoever drives the fit.
+result. Between queries it may yield a :class:`ScoredRule`: a candidate for the best rule so far.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Kind:
     """One kind of query: what an oracle is shown of class distributions."""
 
     name: KindName
-    soft: bool  # whether distributions are shown, in place of labels
-    matrices: bool = False  # whether confusion matrices are answered, in place of one number
+    soft: bool  # whether distributions are shown instead of labels
+    matrices: bool = False  # whether the answer is confusion matrices instead of one number
 
     def shown(self, table: FloatArray) -> Any:
         """Return what an oracle sees of class distributions (n, m)."""
@@ -66,14 +66,14 @@ def kind_named(name: Any) -> Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Query:
-    """What one classifier scores on the validation rows.
+    """A question: the score of one classifier on the validation rows.
 
     Attributes
     ----------
     key : str
-        Its name within the session, to be given back with the answer.
+        Its name within the session; give it back with the answer.
     kind : {"confusion", "soft", "hard"}
-        What is shown, and what is to be answered.
+        What is shown, and what the answer must be.
     text : str
         The query in words.
     n_rows : int
@@ -106,11 +106,11 @@ class Query:
         return replace(self, key=key)
 
     def restricted(self, rows: IntArray, *, n_rows: int) -> Query:
-        """Return a query about a sample of its own as one about some ``rows`` of a larger sample."""
+        """Return the query as one about some ``rows`` of a larger sample."""
         return replace(self, rows=rows, n_rows=n_rows, text=f"{self.text}, on {len(rows)} of the rows")
 
     def fingerprint(self) -> str:
-        """Return a digest of what is shown: equal digests are the same query."""
+        """Return a digest of what is shown; queries with equal digests are the same."""
         digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
         if self.rows is not None:
             digest.update(np.asarray(self.rows, dtype="<i8").tobytes())
@@ -118,7 +118,7 @@ class Query:
         return digest.hexdigest()
 
     def _shown_digest(self) -> bytes:
-        """Return a digest of the predictions; they are computed for it once, whatever the query is called."""
+        """Return a digest of the predictions; it is computed once, also for renamed queries."""
         if not self._digest:
             shown = self.predictions
             if KINDS[self.kind].soft:
@@ -129,11 +129,11 @@ class Query:
         return self._digest[0]
 
     def checked(self, answer: Any) -> Any:
-        """Return the answer as a float or as an array of its own, refused where it cannot be one."""
+        """Return the answer as a float or as a new array; raise if it is not valid."""
         return self._checked_matrices(answer) if self.shape else self._checked_number(answer)
 
     def _checked_number(self, answer: Any) -> float:
-        """Return the answer as a float, refused unless it is one finite number."""
+        """Return the answer as a float; raise if it is not one finite number."""
         value = _numbers(answer)
         if value is None or value.ndim != 0 or not np.isfinite(value):
             raise self._refusal(answer, "one finite number")
@@ -142,9 +142,9 @@ class Query:
         return float(value)
 
     def _checked_matrices(self, answer: Any) -> FloatArray:
-        """Return a copy of the answer (1 + L, R, m), refused where it cannot be shares of weight.
+        """Return a copy of the answer (1 + L, R, m); raise if it cannot be shares of weight.
 
-        The first matrix belongs to all rows and sums to 1; the others are parts of it, for phi is in [0, 1].
+        The first matrix belongs to all rows and sums to 1; the others are parts of it, because phi is in [0, 1].
         """
         wanted = (
             f"an array of shape {self.shape} of shares of weight, the first matrix summing to 1, the others parts of it"
@@ -162,7 +162,7 @@ class Query:
         return np.array(table)
 
     def _refusal(self, answer: Any, expected: str) -> AnswerError:
-        """Return the error of an answer that cannot be used."""
+        """Return the error for an answer that cannot be used."""
         return AnswerError(
             f"the answer to query {self.key!r} ({self.text}) must be {expected}. Got {answer!r} instead; "
             "the query is still open: answer it again"
@@ -170,10 +170,10 @@ class Query:
 
 
 class Oracle(Protocol):
-    """Whatever answers queries."""
+    """Answers queries."""
 
     kind: KindName
-    takes_subsets: bool  # whether it scores predictions of some of the validation rows, too
+    takes_subsets: bool  # whether it also scores predictions of some of the validation rows
 
     def answer(self, query: Query) -> Any:
         """Return the answer to one query."""
@@ -181,14 +181,14 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoredRule:
-    """A classifier that a fit has found on its way, and its score by answers so far."""
+    """A classifier that a running fit has found, and its score according to the answers so far."""
 
     score: float
     make: Callable[[], Any] = field(repr=False)
 
     @property
     def rule(self) -> Any:
-        """The classifier, made when asked for."""
+        """The classifier; it is made when it is read."""
         return self.make()
 
 
@@ -197,7 +197,7 @@ Fit = Generator["list[Query] | ScoredRule", Any, T]
 
 
 def without_queries(fit: Fit[T]) -> T:
-    """Return the result of a fit that asks nothing: its labels and its metric are here."""
+    """Return the result of a fit that asks nothing, because its labels and its metric are available."""
     try:
         asked = next(fit)
     except StopIteration as done:
@@ -210,7 +210,7 @@ def without_queries(fit: Fit[T]) -> T:
 def asking(
     fit: Fit[T], *, about: Callable[[Query], Query] | None = None, as_rule: Callable[[Any], Any] | None = None
 ) -> Fit[T]:
-    """Pass on the queries of a fit, each as ``about`` puts it; candidates pass as ``as_rule`` makes them, or not."""
+    """Pass on the queries of a fit, changed by ``about``, and its scored rules, changed by ``as_rule`` (None: none)."""
     answers: Any = None
     try:
         while True:
@@ -227,12 +227,12 @@ def asking(
 
 
 def _made(as_rule: Callable[[Any], Any], found: ScoredRule) -> Any:
-    """Return a candidate's classifier as another kind of rule."""
+    """Return the classifier of a scored rule, changed by ``as_rule``."""
     return as_rule(found.rule)
 
 
 def _numbers(answer: Any) -> FloatArray | None:
-    """Return an answer as floats, or None where it holds anything but real numbers (True is none)."""
+    """Return an answer as floats, or None if it holds anything but real numbers (True is not one)."""
     try:
         array = np.asarray(answer)
     except ValueError:

@@ -21,8 +21,8 @@ _NEGLIGIBLE = 1e-12
 def reduced(mixture: Mixture, val: Rows, *, keeps: str = "full") -> Mixture:
     """Return a mixture of few of the members with the same confusion matrix on the validation rows.
 
-    The randomised classifier keeps every metric that depends on no more than what is kept. Its likeliest class in a
-    row may be another one: deterministic labels must be scored anew.
+    The randomised classifier keeps its score for every metric that depends only on what is kept. The most probable
+    class of a row may change: score deterministic labels again.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def reduced(mixture: Mixture, val: Rows, *, keeps: str = "full") -> Mixture:
     True
     """
     if val.labels is None:
-        raise LabelError("the rows that are to keep their confusion matrix need labels")
+        raise LabelError("the validation rows need labels to keep their confusion matrix: pass labels=... to Rows.of")
     kept = np.stack([_entries(member.labels(val.eta, val.phi), val, keeps) for member in mixture.members], axis=1)
     equations = np.vstack([kept, np.ones(len(mixture.members))])
     found = linprog(

@@ -7,7 +7,7 @@ symbol     shape       meaning
 =========  ==========  =====================================================
 eta        (n, m)      class probabilities of the model, rows sum to 1
 phi        (n, L)      basis functions in [0, 1], no row all zero
-labels     (n,)        classes ``0..m-1``, or None where they are private
+labels     (n,)        classes ``0..m-1``, or None if they are unknown
 weights    (n,)        how often a row counts, or None for once each
 =========  ==========  =====================================================
 """
@@ -41,7 +41,7 @@ Posterior = Callable[[FloatArray], FloatArray]  # from probabilities (n, m) to p
 
 
 class RemoteRows(Protocol):
-    """More rows than one machine holds, on the workers of a cluster: only sums of them are ever seen."""
+    """More rows than one machine holds, on the workers of a cluster: only sums over them are read."""
 
     @property
     def n_rows(self) -> int:
@@ -51,12 +51,12 @@ class RemoteRows(Protocol):
         """Return the engine over one basis."""
 
     def through(self, posterior: Posterior) -> RemoteRows:
-        """Return the rows as seen through a posterior, in place of eta."""
+        """Return the rows with eta replaced by its posterior."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows of one sample. Build them with :meth:`of`, which validates; the constructor trusts.
+    """Rows of one sample. Build them with :meth:`of`, which validates; the constructor does not.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Rows:
     weights : array of shape (n,), optional
         Sample weights.
     whole : RemoteRows, optional
-        All rows, where these are a draw of them. Sums are taken over all rows, everything else reads the draw.
+        All rows, if these are a draw of them. Sums are taken over all rows; everything else reads the draw.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Rows:
         weights : array of shape (n,), optional
             Sample weights >= 0; a weight of 2 equals giving the row twice.
         name : str
-            What errors call ``eta``.
+            The name of ``eta`` in error messages.
         """
         table = check_eta(eta, name=name)
         n_rows, n_classes = table.shape
@@ -125,7 +125,7 @@ class Rows:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engines, and rows on a cluster, behind where the rows go to another process."""
+        """Drop the engines, and rows on a cluster, when the rows are sent to another process."""
         return {name: value for name, value in vars(self).items() if name not in ("engines", "whole")}
 
     @cached_property
@@ -160,7 +160,7 @@ class Rows:
 
     @property
     def row_weights(self) -> FloatArray:
-        """The weight of every row, ones where none were given."""
+        """The weight of every row; 1 if no weights were given."""
         return np.ones(self.n_rows) if self.weights is None else self.weights
 
     def functions(self, basis: str) -> FloatArray:
@@ -170,11 +170,11 @@ class Rows:
         return self.bases[basis]
 
     def over(self, basis: str) -> Rows:
-        """Return the rows in memory with one basis alone, which is then the one in use."""
+        """Return the rows in memory with one basis only, which is then the one in use."""
         return replace(self, bases={basis: self.functions(basis)}, whole=None)
 
     def take(self, rows: IntArray | slice) -> Rows:
-        """Return these rows only."""
+        """Return some of the rows."""
         return Rows(
             eta=self.eta[rows],
             bases={name: functions[rows] for name, functions in self.bases.items()},
@@ -188,7 +188,7 @@ class Rows:
             yield self.take(slice(first, first + size))
 
     def through(self, posterior: Posterior) -> Rows:
-        """Return the rows as seen through a posterior, in place of eta."""
+        """Return the rows with eta replaced by its posterior."""
         whole = None if self.whole is None else self.whole.through(posterior)
         return replace(self, eta=posterior(self.eta), whole=whole)
 
@@ -197,11 +197,11 @@ class Rows:
         return self if self.whole is None else replace(self, whole=None)
 
     def relative(self) -> Rows:
-        """Return the rows with weights of mean 1, without weights where all are equal."""
+        """Return the rows with weights of mean 1, or without weights if all are equal."""
         return self if self.weights is None else replace(self, weights=relative_weights(self.weights))
 
     def places_with_weight(self, *, name: str) -> IntArray | None:
-        """Return which rows have a weight above 0, None for all; fewer than two are refused."""
+        """Return which rows have a weight above 0, or None for all; raise if there are fewer than two."""
         weights = relative_weights(self.weights)
         if weights is None or weights.all():
             return None
@@ -225,7 +225,7 @@ def _named(bases: Mapping[str, Any], *, n_rows: int) -> dict[str, FloatArray]:
 
 
 def unit_rows(phi: FloatArray, *, name: str) -> FloatArray:
-    """Return basis functions whose rows sum to 1; rows that are covered in part are refused."""
+    """Return basis functions whose rows sum to 1; raise if a row sums to less."""
     sums = phi.sum(axis=1, keepdims=True)
     short = int((sums < 1 - 1e-6).sum())
     if short:

@@ -1,10 +1,10 @@
-"""A session: the only memory of answers. Ask, tell, budget, journal, resume.
+"""Sessions: ask queries, keep the answers, check the budget, write the journal, and resume.
 
 A session drives a *fit*, a generator of queries (:mod:`postshift.core.queries`), and never asks the same query twice.
 With a journal, every answer is on disk before the next query is asked. A session that is opened again with the same
-journal replays the fit: what the journal answers is not asked. Only sums over the training rows are computed again.
+journal replays the fit: what the journal answers is not asked again. Sums over the training rows are computed again.
 
-The journal is a text file of one JSON object a line, and is only ever appended to:
+The journal is a text file with one JSON object per line, and is only appended to:
 
 ==========  ================================================================================================
 line        holds
@@ -13,8 +13,8 @@ the first   ``about``, a digest of what the answers depend on
 any other   ``query``, the fingerprint of what was shown; ``answer``; ``text``, the query in words
 ==========  ================================================================================================
 
-Every line carries a ``check`` of its content. A process that is killed while it writes leaves at most a part of the
-last line behind, which is dropped.
+Every line has a ``check`` of its content. A process that is killed while it writes leaves at most a part of the
+last line, which is dropped.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ FORMAT = 1
 
 
 class Session(Generic[T]):
-    """A fit that asks and is answered: ask, tell, and the result at the end.
+    """Drives a fit: ``ask()`` for queries, ``tell()`` the answers, and get the ``result()`` at the end.
 
     Parameters
     ----------
     start : callable
-        Returns the fit's generator; called again after an error. Answers are never asked for twice.
+        Returns the fit's generator; it is called again after an error. No query is asked twice.
     budget : int, optional
-        The most queries that may be answered; a fit that would need more is refused.
+        The maximum number of queries; a fit that needs more raises BudgetError.
     journal : path, optional
-        The file in which every answer is kept. An existing journal is resumed.
+        The file that keeps every answer. An existing journal is resumed.
     about : str
-        A digest of what the answers depend on: a journal is resumed only by a session that is about the same.
+        A digest of what the answers depend on: a journal can only be resumed by a session with the same digest.
     max_queries : int, optional
-        The most queries that the fit can ask, where it is known.
+        The maximum number of queries of the fit, if it is known.
 
     Examples
     --------
@@ -94,17 +94,17 @@ class Session(Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """Let go of the journal, so that another session can resume it."""
+        """Close the journal, so that another session can resume it."""
         if self._journal is not None:
             self._journal.close()
 
     @property
     def n_queries(self) -> int:
-        """Queries answered so far, those in the journal included."""
+        """Number of queries answered so far, including those in the journal."""
         return len(self._known)
 
     def ask(self) -> tuple[Query, ...]:
-        """Return the open queries; none when the fit is finished."""
+        """Return the open queries; there are none when the fit is finished."""
         if self._fit is None and not self._result:
             self._fit = self._start()
             self._advance(None)
@@ -113,14 +113,14 @@ class Session(Generic[T]):
         return tuple(query for query, _ in self._open.values())
 
     def tell(self, key: str, answer: Any) -> None:
-        """Give the answer to an open query. One that is refused leaves the session as it was.
+        """Give the answer to an open query. An invalid answer raises an error and leaves the session as it was.
 
         With a journal, the answer is on disk when this returns.
         """
         self.ask()
         if key not in self._open:
             raise UnknownQueryError(
-                f"query {key!r} is not open; open are {sorted(self._open)[:10]}: answer what ask() returned"
+                f"query {key!r} is not open; the open queries are {sorted(self._open)[:10]}: answer what ask() returns"
             )
         query, digest = self._open[key]
         checked = query.checked(answer)
@@ -132,12 +132,12 @@ class Session(Generic[T]):
     def run(self, oracle: Oracle, *, on_answer: Callable[[Query, Any], None] | None = None) -> T:
         """Let an oracle answer every query, and return the result.
 
-        An error of the oracle passes through. The answers so far stay known: call ``run`` again to go on.
+        An error of the oracle is passed on. The answers so far are kept: call ``run`` again to continue.
 
         Parameters
         ----------
         oracle : Oracle
-            Whatever answers.
+            Answers the queries.
         on_answer : callable, optional
             Called with each query and its answer: for progress bars and logs.
         """
@@ -158,7 +158,7 @@ class Session(Generic[T]):
     def best_so_far(self) -> ScoredRule:
         """Return the best classifier found so far, with its score; it can be called at any time.
 
-        The score comes from answers about the same rows that the fit learns from: it flatters.
+        The score comes from answers about the same rows that the fit learns from, so it is too high.
         """
         if self._best is None:
             raise NotFinishedError(
@@ -167,18 +167,18 @@ class Session(Generic[T]):
         return self._best
 
     def _answer_to(self, query: Query, digest: str) -> Any:
-        """Return a known answer; one from the journal may not be an answer to this query."""
+        """Return a known answer; raise if one from the journal does not fit the query."""
         try:
             return query.checked(self._known[digest])
         except AnswerError as error:
             raise ArchiveError(f"{self._journal} was changed after it was written: {error}") from error
 
     def _rewind(self) -> None:
-        """Go back to the beginning of the fit; answers stay known."""
+        """Go back to the beginning of the fit; the answers are kept."""
         self._open, self._round, self._fit, self._result = {}, [], None, []
 
     def _advance(self, answers: list[Any] | None) -> None:
-        """Send answers, and open the queries of the next round; after an error the fit begins again when asked."""
+        """Send answers, and open the queries of the next round; after an error, the next call starts the fit again."""
         assert self._fit is not None  # noqa: S101
         try:
             asked = self._fit.send(answers)
@@ -196,7 +196,7 @@ class Session(Generic[T]):
             raise
 
     def _open_round(self, asked: list[tuple[Query, str]]) -> None:
-        """Open the queries of a round that were never answered, each once."""
+        """Open the queries of a round that have no answer yet, each once."""
         fresh: dict[str, Query] = {}
         for query, digest in asked:
             if digest not in self._known:
@@ -215,12 +215,12 @@ class Session(Generic[T]):
 
 
 class Journal:
-    """The answers of a session in a file, which no other session may use at the same time.
+    """The answers of a session, in a file that no other session can use at the same time.
 
     Parameters
     ----------
     path : path
-        The file; it is made with the first answer's header where it does not exist.
+        The file; it is created if it does not exist.
     about : str
         What the answers depend on.
     """
@@ -255,7 +255,7 @@ class Journal:
         self._stream.close()
 
     def _read(self, about: str) -> dict[str, Any]:
-        """Return the answers in the file, and write the first line where it is missing."""
+        """Return the answers in the file, and write the first line if it is missing."""
         self._stream.seek(0)
         content = self._stream.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -270,8 +270,8 @@ class Journal:
             raise ArchiveError(f"{self._path} is not a journal of this version of postshift: name another file")
         if header.get("about") != about:
             raise ArchiveError(
-                f"{self._path} was begun with other data, another metric or another kind of query: resume it with what "
-                "it was begun with, or name another journal"
+                f"{self._path} was started with other data, another metric or another kind of query: resume it with "
+                "the same ones, or name another journal"
             )
         return dict(self._answer(line, number) for number, line in enumerate(lines, start=2))
 
@@ -285,7 +285,7 @@ class Journal:
         raise self._damaged(number)
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
-        """Return the object on a line whose check fits."""
+        """Return the object on a line; raise if its check is wrong."""
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict) and found.pop("check", None) == _check(found):
@@ -293,14 +293,14 @@ class Journal:
         raise self._damaged(number)
 
     def _damaged(self, number: int) -> ArchiveError:
-        """Return the error of a line that no session wrote."""
+        """Return the error for a damaged line."""
         return ArchiveError(
             f"line {number} of {self._path} was damaged or changed after it was written: restore the file, or "
-            "begin again with another journal"
+            "start again with another journal"
         )
 
     def _write(self, content: dict[str, Any]) -> None:
-        """Append one line, and wait until it is on disk; a line that cannot be written whole leaves nothing behind."""
+        """Append one line, and wait until it is on disk; a line that cannot be written completely is removed."""
         before = self._path.stat().st_size
         try:
             self._stream.write(json.dumps({**content, "check": _check(content)}).encode() + b"\n")
@@ -312,11 +312,11 @@ class Journal:
 
 
 def n_answers(path: str | os.PathLike[str]) -> int:
-    """Return the number of answers in a journal; 0 where there is none."""
+    """Return the number of answers in a journal; 0 if there is no file."""
     file = Path(path)
     return max(0, file.read_bytes().count(b"\n") - 1) if file.is_file() else 0
 
 
 def _check(content: dict[str, Any]) -> str:
-    """Return a digest by which damage to a line is found."""
+    """Return a digest that reveals damage to a line."""
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()

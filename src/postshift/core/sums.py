@@ -1,6 +1,6 @@
-"""The small sums in which training rows enter the core, and the engine that computes them.
+"""Sums over the training rows, and the protocol of the engines that compute them.
 
-Sums of blocks of rows add up to the sums of all rows.
+The core reads training rows only as sums. Sums of blocks of rows add up to the sums of all rows.
 
 Notation, for a classifier h with distribution h(x) over the m classes:
 
@@ -44,7 +44,7 @@ from postshift.exceptions import LabelError, SettingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSums:
-    """What does not depend on the classifier: A, a, the weight of each class and of all rows, and their number."""
+    """Sums that do not depend on a classifier: A, a, the weight of each class and of all rows, and their number."""
 
     pair: FloatArray
     single: FloatArray
@@ -84,7 +84,7 @@ class ClassifierSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramSums:
-    """What influence regression needs of the rows once: sums of z z' (P, P) and of z p' (P, m)."""
+    """Sums that influence regression needs once: z z' (P, P) and z p' (P, m)."""
 
     gram: FloatArray
     cross: FloatArray
@@ -115,10 +115,10 @@ class Classifier(Protocol):
 
 
 class Engine(Protocol):
-    """An engine: it holds the training rows wherever they are and gives back sums over them.
+    """An engine: it holds the training rows, wherever they are, and returns sums over them.
 
     Every method is one stateless pass; the sums do not depend on how the rows are cut into blocks.
-    The conformance suite in ``tests/contracts`` is the definition of correct.
+    The conformance suite in ``tests/contracts`` defines what is correct.
     """
 
     @property
@@ -133,7 +133,7 @@ class Engine(Protocol):
         """Return A, a and the totals."""
 
     def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
 
     def gram_sums(self) -> GramSums:
         """Return the sums of z z' and z p'; labels are not needed."""
@@ -144,7 +144,7 @@ class Engine(Protocol):
     def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
         """Return sums of w (1, columns) 1(y=i) h_j, (1 + K, R, m), the columns phi or, with ``influence``, phi (x) p.
 
-        The labels y may be categories finer than the classes, R of them, if the engine was made so.
+        The labels y may be R categories, finer than the classes, if the engine was made for them.
         """
 
     def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
@@ -155,12 +155,12 @@ _IN_MEMORY: list[Callable[[Rows], Engine]] = []
 
 
 def use_for_rows(make: Callable[[Rows], Engine]) -> None:
-    """Say how rows in memory become an engine; ``postshift.engines`` does, for the core imports no engine."""
+    """Set how rows in memory become an engine; ``postshift.engines`` does, because the core imports no engine."""
     _IN_MEMORY[:] = [make]
 
 
 def engine_of(train: Rows | Engine) -> Engine:
-    """Return the engine of training rows: rows in memory get one, an engine is used as it is."""
+    """Return the engine of training rows: a new one for rows in memory; an engine is returned as it is."""
     if not isinstance(train, Rows):
         return train
     if not _IN_MEMORY:
@@ -270,7 +270,7 @@ def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
 
 
 def _labels(block: Rows) -> IntArray:
-    """Return the labels, refused where there are none."""
+    """Return the labels; raise if there are none."""
     if block.labels is None:
         raise LabelError("these rows have no labels, and sums over the training rows need them: pass labels=...")
     return block.labels

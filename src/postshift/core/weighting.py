@@ -1,6 +1,6 @@
-"""What the example weights are put on, chosen by what the metric depends on.
+"""Weightings: which confusion entries get weights, chosen by what the metric depends on.
 
-The weights stand on some entries of the phi-transformed confusion matrices; each choice brings its own
+The weights multiply some entries of the phi-transformed confusion matrices. Each choice has its own
 probes and its own plug-in scores. L basis functions, m classes, P coefficients per basis function.
 
 ==========  =====  =======================================  =====================================
@@ -25,11 +25,11 @@ from postshift.exceptions import SettingError
 
 
 class Weighting(Protocol):
-    """One choice of confusion entries to weigh."""
+    """One choice of the confusion entries that get weights."""
 
     name: str
     probes: ProbeFamily
-    needs_confusions: bool  # the sums F, f of the training side, not only their diagonal B, b
+    needs_confusions: bool  # the sums F, f of the training rows, not only their diagonal B, b
 
     def n_terms(self, n_classes: int) -> int:
         """Return P, the coefficients per basis function."""
@@ -55,7 +55,7 @@ class _Diagonal:
         return n_classes
 
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
-        # Eq. (10) with the probes of Eq. (12), less the base's own row: A[l,k,j] [i=j] - B[l,k,j].
+        # Eq. (10) with the probes of Eq. (12), minus the base's own row: A[l,k,j] [i=j] - B[l,k,j].
         n_bases, _, n_classes = sums.pair.shape
         rows = np.repeat(-sums.pair[:, None], n_classes, axis=1)
         same = np.arange(n_classes)

@@ -1,4 +1,4 @@
-"""What most people import: scikit-learn estimators."""
+"""The scikit-learn estimators."""
 
 from __future__ import annotations
 

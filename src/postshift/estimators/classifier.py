@@ -1,4 +1,4 @@
-"""The classifier people import: any scikit-learn model, any metric, any basis."""
+"""PostShiftClassifier: any scikit-learn classifier, any metric, any basis."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ from postshift.metrics import PredictionFunction
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Gathered:
-    """What the rule is fitted to: the rows of each side, and what belongs to the validation rows.
+    """What the rule is fitted to: training rows, validation rows, and what belongs to the validation rows.
 
-    ``labelled`` are rows whose labels a basis may be fitted to: none of them is a validation row.
+    ``labelled`` are the rows whose labels a basis may be fitted to; no validation row is among them.
     """
 
     train: FeatureRows | None
@@ -68,44 +68,47 @@ def _estimator_has(method: str) -> Any:
 class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Make a model optimise a metric, by shifting its probabilities: ``argmax_i W_i(x) eta_i(x)``.
 
-    Give it a model, a metric and, where the training rows are noisy, shifted or lack an attribute, a small clean
-    validation sample. Without one, it holds out or cross-fits, as
+    Give it a model, a metric and, if the training rows are noisy, shifted or lack an attribute, a small clean
+    validation sample. Without one, it holds out rows or cross-fits, as
     :class:`~sklearn.model_selection.TunedThresholdClassifierCV` does for two classes.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        The model. A fitted one is passed in :class:`sklearn.frozen.FrozenEstimator` and taken as it is.
+        The model. To use a fitted model as it is, wrap it in :class:`sklearn.frozen.FrozenEstimator`.
     metric : str, metric, scorer or callable, default="balanced_accuracy"
-        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
-        ``f(y_true, y_pred)``, a ``make_scorer`` object, or one wrapped by :func:`postshift.metrics.from_confusion`,
-        :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
+        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Your own function can be
+        ``f(y_true, y_pred)``, a ``make_scorer`` object, or a function wrapped by
+        :func:`postshift.metrics.from_confusion`, :func:`~postshift.metrics.from_labels` or
+        :func:`~postshift.metrics.from_predictions`.
     pos_label : label, optional
-        The positive class, for a metric by name that has one ("f1", "precision", "recall", "jaccard", and what pays for
-        a gap between groups), unless it names the class: ``"f1[spam]"``. By default, of two classes, the label 1 or
-        True, or the one label that is called "1", "true", "yes", "y", "positive" or "pos", case ignored; where that
-        does not decide, fit refuses. With more classes it is one class against the rest. Scorers have their own.
+        The positive class of a named metric that has one ("f1", "precision", "recall", "jaccard", and metrics with a
+        penalty for a gap between groups). A name may also include it: ``"f1[spam]"``. By default, with two classes, it
+        is the label 1 or True, or the only label called "1", "true", "yes", "y", "positive" or "pos" in any case; if
+        that does not decide, ``fit`` raises an error. With more classes, it is one class against the rest. Scorers
+        have their own positive class.
     basis : str, transformer, list or dict of them, default="auto"
-        Where the weights may differ (:mod:`postshift.basis`). ``"auto"`` is the leaves of a small tree of the training
-        labels, ``"constant"`` nothing but the same weights everywhere, which is always tried too. Several bases are
-        several candidates.
+        Where the weights may differ (:mod:`postshift.basis`). ``"auto"`` uses the leaves of a small tree that is fitted
+        to the training labels. ``"constant"`` uses the same weights everywhere; it is always tried too. If there are
+        several bases, each is tried.
     method : str, default="auto"
-        ``"auto"`` averages the rules of the menu by their cross-validated scores, ``"best"`` takes the best one; or the
-        name of one rule (``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``, ``"stack"``, ...).
+        ``"auto"`` averages the rules of the menu by their cross-validated scores. ``"best"`` takes the best rule.
+        The name of a rule takes that rule: ``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``,
+        ``"stack"``, ...
     cv : float, int, splitter or iterable, optional
-        How probabilities of rows are had that the model was not fitted to: folds (default 5), or a share of the rows to
-        hold out. Splitters that honour groups get ``groups``.
+        How out-of-fold probabilities are computed: a number of folds (default 5), a share of the rows to hold out, a
+        splitter, or splits. Splitters that use groups get ``groups``.
     refit : bool, default=True
-        With a hold-out: whether the model is fitted again to all rows.
+        With a hold-out: whether the model is refitted to all rows.
     budget : int, optional
-        For a metric that only returns scores: the most queries.
+        For a metric that only returns scores: the maximum number of queries.
     session : path, optional
-        For a metric that only returns scores: a journal, a file that keeps every answer. Where the metric raises, or
-        the process is killed, ``fit`` with the same data resumes it and asks nothing twice.
+        For a metric that only returns scores: a journal, a file that keeps every answer. If the metric raises, or the
+        process is killed, ``fit`` with the same data resumes and asks no query twice.
     n_jobs : int, optional
-        Processes that fit the model's folds and score the rules.
+        Number of processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
-        Seed of folds and draws.
+        Seed of the folds and draws.
 
     Attributes
     ----------
@@ -118,27 +121,29 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     rule_ : AveragedRule
         The fitted rule: one or several plug-in rules with their weights.
     coef_, mixture_
-        Coefficients and mixture of the leading rule.
+        Coefficients and mixture of the rule with the largest weight.
     history_ : History
-        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` makes a pandas frame of it.
+        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` returns a pandas data frame.
     diagnostics_ : Diagnostics
-        The choice and why, intervals, conditioning, warnings.
+        The choice and its reason, intervals, conditioning, warnings.
     held_out_ : HeldOut
-        Labels of validation rows that were not used for the fit, by the result and by the model as it is; positions in
-        ``classes_``. Where only values are told they are of all validation rows.
+        Labels of validation rows that were not used for the fit, by the result and by the model as it is. They are
+        positions in ``classes_``. If the metric only returns scores, they are of all validation rows.
     score_, base_score_ : float
-        The metric of the result and of the model as it is, on validation rows by rules that were chosen without them.
-        Where only values are told: the best of several scores on the same rows. Greater is better: costs have a minus.
+        The metric of the result and of the model as it is. Each validation row is labelled by rules that were chosen
+        without it. If the metric only returns scores, ``score_`` is the best of several scores on the same rows.
+        Greater is better; scores of a cost are negative.
     fallback_ : bool
-        Whether the model is left as it is because nothing beat it.
+        Whether the model is kept as it is because no rule was better.
     n_queries_ : int
-        Queries put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+        Number of queries; 0 if the metric is a function of the confusion matrix and the labels are available.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    One label per row out of two or more classes: multilabel targets, ranking and regression are out of scope.
+    Targets have one label per row, out of two or more classes. Multilabel targets, ranking and regression are out of
+    scope.
 
     Examples
     --------
@@ -197,26 +202,26 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         Parameters
         ----------
         X, y : array-likes
-            Training rows and their labels, which may be wrong or from elsewhere if there is a validation sample. Dask
-            collections stay on the workers: they take a frozen model and X_val. Bases are then fitted to a draw of at
-            most 200,000 rows, by which rules are chosen, too.
+            Training rows and their labels. If there is a validation sample, the labels may be noisy and the rows may
+            come from another source. Dask collections stay on the workers; they need a frozen model and X_val. Bases
+            are then fitted to a draw of at most 200,000 rows, which is also used to choose rules.
         X_val, y_val : array-likes, optional
-            Clean rows, on which the metric counts. ``y_val`` is not needed where the metric keeps the labels to itself.
-            Dask collections are computed to memory.
+            Clean rows, on which the metric is optimised. ``y_val`` is not needed if the metric has its own labels.
+            Dask collections are loaded into memory.
         sample_weight, sample_weight_val : array-like of shape (n,), optional
-            Sample weights, for the model's fit (where it takes them) and for the metric. Their scale says nothing to
-            the rule; rows of weight 0 are left out of it.
+            Sample weights, for the model's fit (if it takes them) and for the metric. The rule does not depend on their
+            scale; rows with weight 0 are left out of its fit.
         **params
-            ``groups``, costs and the like: to the metric, about the validation rows, if it reads them; to the splitter;
-            to the model's fit.
+            Metadata such as ``groups`` or costs. It is passed to the metric (for the validation rows) if the metric
+            reads it, to the splitter, and to the model's fit.
 
         Returns
         -------
         PostShiftClassifier
-            Itself.
+            The fitted estimator.
         """
         self._begin()
-        named_bases(self.basis)  # one that there is not is told before the model is fitted
+        named_bases(self.basis)  # raise for an unknown basis before the model is fitted
         with recorded() as caught, ExitStack() as stack:
             X_val, y_val = in_memory(X_val, name="X_val"), in_memory(y_val, name="y_val")
             sample_weight_val = in_memory(sample_weight_val, name="sample_weight_val")
@@ -257,13 +262,15 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return self
 
     def _dask_rows(self, X: Any, y: Any, weights: Any, stack: ExitStack, *, has_val: bool) -> DaskRows:
-        """Return Dask collections as training rows, refused where they would have to be in memory."""
+        """Return Dask collections as training rows; raise if the fit would need them in memory."""
         if not is_frozen(self.estimator):
             raise SettingError(
-                "rows in Dask collections take a fitted model, which is not fitted again: pass FrozenEstimator(model)"
+                "rows in Dask collections need a fitted model, which is not refitted: pass FrozenEstimator(model)"
             )
         if y is None or not has_val:
-            raise SettingError("rows in Dask collections take labels y, and a validation sample in memory: give X_val")
+            raise SettingError(
+                "rows in Dask collections need labels and a validation sample in memory: give y and X_val"
+            )
         return stack.enter_context(DaskRows({"X": X, "y": y, "sample_weight": weights}))
 
     def _training_rows(self, X: Any, y: Any, weights: Any) -> FeatureRows:
@@ -279,11 +286,11 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             check_is_fitted(self.estimator, msg="a frozen estimator must be fitted: fit the model before freezing it")
         self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
         if len(self.classes_) < 2:
-            raise LabelError(f"there must be two classes or more. Got one class only: {self.classes_.tolist()}")
+            raise LabelError(f"y must have at least two classes. Got one class only: {self.classes_.tolist()}")
         return FeatureRows(X=X, y=y, codes=positions(y, self.classes_, name="y"), weights=weights)
 
     def _validation_rows(self, X: Any, y: Any, weights: Any) -> FeatureRows | None:
-        """Check the validation rows, if there are."""
+        """Check the validation rows, if there are any."""
         if X is None:
             if y is not None or weights is not None:
                 raise ShapeError("y_val and sample_weight_val belong to X_val: give it too")
@@ -297,7 +304,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return FeatureRows(X=X, y=y, codes=positions(y, self.classes_, name="y_val"), weights=weights)
 
     def _gathered(self, train: FeatureRows, val: FeatureRows | None, given: Routed, progress: Progress) -> _Gathered:
-        """Return the rows with the probabilities of the model, which is fitted unless it is frozen."""
+        """Fit the model, unless it is frozen, and return the rows with its probabilities."""
         if is_frozen(self.estimator):
             self.estimator_ = self.estimator
             scored = self._scored(train)
@@ -323,7 +330,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     def _fit_model(
         self, train: FeatureRows, splits: list[Split], params: Mapping[str, Any], progress: Progress
     ) -> tuple[IntArray, FeatureRows]:
-        """Fit the model, and return which rows were left out by the splits, and these rows."""
+        """Fit the model, and return the numbers of the rows that were left out, and these rows."""
         with progress.stage("fitting the model", len(splits) + 1) as step:
             rows, eta = out_of_fold_eta(
                 self.estimator,
@@ -350,7 +357,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return replace(rows, eta=eta_of(self.estimator_, rows.X, self.classes_))
 
     def _both_sides(self, given: FeatureRows, gathered: _Gathered) -> tuple[Rows | None, Rows]:
-        """Fit the bases and return the rows of both sides."""
+        """Fit the bases, and return the training rows and the validation rows."""
         self.bases_, phi = fitted_bases(self.basis, given=given, labelled=gathered.labelled, val=gathered.val)
         val, train = gathered.val, gathered.train
         val_rows = Rows.of(val.eta, bases=phi, labels=val.codes, weights=val.weights)
@@ -364,7 +371,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return RowsOf(model=self.estimator_, classes=self.classes_, bases=bases)
 
     def _marks(self, given: FeatureRows, gathered: _Gathered) -> dict[str, Mark | None]:
-        """Return the marks of the validation rows and of the training rows, by the model as it is in the end."""
+        """Return the marks of the validation rows and of the training rows, by the fitted model."""
 
         def mark(rows: FeatureRows) -> Mark:
             n_rows = _num_samples(rows.X)
@@ -379,33 +386,33 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     # -- after the fit ----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Return the deterministic label of every row; of a Dask collection, lazily."""
+        """Return the deterministic label of every row; a Dask collection gives a lazy Dask array."""
         if is_dask(X):
             return self._lazily("predict", X, labels=True)
         return self.classes_[self.rule_.labels(self._new_rows(X))]
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Return the base model's probabilities, as they are: the shift changes labels, not beliefs."""
+        """Return the base model's probabilities, unchanged: the shift only changes labels."""
         check_is_fitted(self, "rule_")
         if is_dask(X):
             return self._lazily("predict_proba", X)
         return eta_of(self.estimator_, X, self.classes_)
 
     def predict_distribution(self, X: Any) -> Any:
-        """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        """Return the randomised classifier (n, m); if the metric is a minimum, it may score higher than any labels."""
         if is_dask(X):
             return self._lazily("predict_distribution", X)
         return self.rule_.distribution(self._new_rows(X))
 
     def example_weights(self, X: Any) -> Any:
-        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
+        """Return W(x) (n, m), with mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(X):
             return self._lazily("example_weights", X)
         return effective_weights(self.rule_, self._new_rows(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
-        """Return the metric (not the accuracy, unless it is the metric) of the labels, greater being better."""
+        """Return the metric (not the accuracy, unless it is the metric) of the predicted labels; greater is better."""
         X, y, sample_weight = (
             in_memory(X, name="X"),
             in_memory(y, name="y"),
@@ -420,32 +427,32 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         return value_of(goal, labels=self.rule_.labels(rows), val=rows, **how)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who gets what of ``fit(..., **params)``."""
+        """Return how ``fit(..., **params)`` routes its parameters."""
         return router_of(self)
 
     def _lazily(self, method: str, X: Any, *, labels: bool = False) -> Any:
-        """Return a Dask array of what a method gives for a Dask collection."""
+        """Return the result of a method for a Dask collection, as a Dask array."""
         check_is_fitted(self, "rule_")
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, X=X)
 
     def _new_rows(self, X: Any, *, codes: Any = None, weights: Any = None) -> Rows:
-        """Return rows with what the rule reads."""
+        """Return rows with the bases that the rule reads."""
         check_is_fitted(self, "rule_")
-        eta = eta_of(self.estimator_, X, self.classes_)  # the model's own complaints about X come first
+        eta = eta_of(self.estimator_, X, self.classes_)  # the model's own errors about X come first
         validate_data(self, X, reset=False, skip_check_array=True)
         needed = {name: self.bases_[name] for name in {rule.basis for rule in self.rule_.rules} if name in self.bases_}
         return self._rows_of(needed)(X, eta=eta, codes=codes, weights=weights)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input is what the model takes."""
+        """Return scikit-learn's tags; sparse input is supported if the model supports it."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
 
 def _check_target(y: Any) -> None:
-    """Refuse what is not one label per row."""
+    """Raise if there is not one label per row."""
     if np.asarray(y).dtype.kind == "f":
         assert_all_finite(y, input_name="y")
     check_classification_targets(y)
@@ -458,20 +465,20 @@ def _check_target(y: Any) -> None:
 
 
 def _check_folds_have_weight(train: FeatureRows, splits: list[Split]) -> None:
-    """Refuse splits that leave the model nothing but rows of weight 0."""
+    """Raise if a split fits the model to rows of weight 0 only."""
     for number, (kept, _) in enumerate(splits, start=1):
         if train.weights is not None and not train.weights[kept].any():
             n_above = np.count_nonzero(train.weights)
             raise WeightError(
                 f"sample_weight is above 0 in {n_above} of {len(train.weights)} rows only, and in none of the "
-                f"{len(kept)} rows that fold {number} fits the model to: leave rows of weight 0 out, and give more rows"
+                f"{len(kept)} rows that fold {number} fits the model to: drop the rows of weight 0, and give more rows"
             )
 
 
 def _check_rows_are_known(goal: Any, gathered: _Gathered, train: FeatureRows, val: FeatureRows | None) -> None:
-    """Refuse a metric that keeps its labels where it would be shown other rows than it has labels of."""
+    """Raise if a metric with its own labels would get other rows than those it has labels of."""
     if isinstance(goal, PredictionFunction) and val is None and len(gathered.val.y) != len(train.y):
         raise SettingError(
-            f"metric {goal.name!r} would be shown {len(gathered.val.y)} of the {len(train.y)} rows, and cannot know "
-            "which: give X_val, the rows it has labels of"
+            f"metric {goal.name!r} would get {len(gathered.val.y)} of the {len(train.y)} rows, and cannot know "
+            "which: give X_val, the rows that it has labels of"
         )

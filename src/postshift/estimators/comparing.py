@@ -1,4 +1,4 @@
-"""Labels of rows whose truth is known, compared with the base's: what ``postshift evaluate`` shows."""
+"""Compare the labels of a rule with those of the base, on rows with known labels, for ``postshift evaluate``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def compare_labels(
 ) -> Comparison:
     """Compare a rule's labels with the base's on rows with labels.
 
-    A function of the rows themselves is called on reweighted rows or, where it takes no weights, on rows drawn with
-    replacement; for a metric of the confusion matrix see :func:`postshift.rules.verdict.compare`. Where the rule is the
-    base itself (``fallback``) its gain is 0, and that is certain.
+    A function of labels is called with reweighted rows or, if it takes no weights, with rows drawn with replacement.
+    For a metric of the confusion matrix, see :func:`postshift.rules.verdict.compare`. If the rule is the base itself
+    (``fallback``), its gain is exactly 0.
     """
     if fallback:
         labels = base
@@ -70,7 +70,7 @@ def _drawn(
 
 
 def _with_every_class(truth: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return rows drawn with replacement, of every class: a function may need each."""
+    """Return rows drawn with replacement, with rows of every class: a function may need them."""
     n_classes = len(np.unique(truth))
     for _ in range(_TRIES):
         rows = rng.integers(len(truth), size=len(truth))

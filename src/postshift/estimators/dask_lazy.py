@@ -1,4 +1,4 @@
-"""Lazy predictions of Dask collections: one task a partition, on whatever runs it."""
+"""Lazy predictions of Dask collections: one task per partition."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from postshift.engines.dask.partitions import aligned_partitions
 
-SEPARATOR = ": "  # between the name of an argument and that of a basis
+SEPARATOR = ": "  # between the names of an argument and a basis
 
 
 def lazily(estimator: Any, method: str, /, *, n_columns: int | None, dtype: Any, **given: Any) -> Any:
-    """Return what a method of a fitted estimator gives for Dask collections, as a Dask array.
+    """Return the result of a method of a fitted estimator for Dask collections, as a Dask array.
 
     Parameters
     ----------
     estimator : object
-        The estimator; every worker gets it once.
+        The estimator; it is sent to each worker once.
     method : str
         The method that takes the rows of a partition.
     n_columns : int, optional
-        Columns of what it returns; None where that is one value a row.
+        Number of columns of the result; None if it has one value per row.
     dtype : dtype
-        Of what it returns.
+        The dtype of the result.
     **given : Dask collections, mappings of such, or None
-        The arguments, cut alike; what is None is left out.
+        The arguments, with the same partitions; None is left out.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def _applied(estimator: Any, method: str, names: Sequence[str], empty: tuple[Any
 
 
 def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are there, those of a mapping one by one."""
+    """Return the arguments that are not None; mappings are flattened."""
     parts: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Dask collections as the training rows of an estimator: a draw of them in memory, all of them on the workers.
 
-Bases are fitted to the draw and rules are chosen by it, as they are on a draw of an array of so many rows; the rule
-that is left alone by the choice reads sums of all rows. Nothing here imports Dask before a collection is there.
+Bases are fitted to the draw and rules are chosen by it, as for an array of as many rows. If the choice is a single
+rule, this rule reads sums over all rows. Dask is only imported if there is a Dask collection.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from postshift.estimators.rows_of import RowsOf, RowsOfArrays
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.rules.posterior import Posterior
 
-DRAWN_ROWS = 200_000  # of the training rows: for bases, and for the choice among the rules
-SMALL_ROWS = 1_000_000  # the most rows of a validation sample, which is computed to memory
+DRAWN_ROWS = 200_000  # training rows for fitting the bases and for choosing among the rules
+SMALL_ROWS = 1_000_000  # maximum number of rows of a validation sample, which is loaded into memory
 Make = RowsOf | RowsOfArrays
 
 
@@ -38,7 +38,7 @@ def is_dask(value: Any) -> bool:
 
 
 def in_memory(value: Any, *, name: str) -> Any:
-    """Return a small collection, or a mapping of such, as what it stands for; anything else as it is."""
+    """Return a small Dask collection, or a mapping of them, in memory; return anything else as it is."""
     if isinstance(value, Mapping):
         return {key: in_memory(each, name=f"{name}[{key!r}]") for key, each in value.items()}
     if not is_dask(value):
@@ -46,18 +46,18 @@ def in_memory(value: Any, *, name: str) -> Any:
     n_rows = sum(_lengths(value))
     if n_rows > SMALL_ROWS:
         raise InputError(
-            f"{name} has {n_rows} rows, and is computed to memory: give at most {SMALL_ROWS}, a draw of the rows"
+            f"{name} has {n_rows} rows, but must fit into memory: give at most {SMALL_ROWS}, a draw of the rows"
         )
     return value.compute()
 
 
 class DaskRows(AbstractContextManager["DaskRows"]):
-    """The training rows of a fit, as Dask collections that are cut alike; what it started ends with it.
+    """The training rows of a fit, as Dask collections with the same partitions; closing it stops what it started.
 
     Parameters
     ----------
     parts : mapping of names to Dask collections or None
-        The first is the one whose partitions count.
+        The partitions of the first are used.
     """
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         return int(self._sizes.sum())
 
     def draw(self, *, seed: int) -> dict[str, Any]:
-        """Return rows in memory, so many of each partition as it has a share of all; all of them, if they are few."""
+        """Return a draw of the rows in memory, from each partition by its share; all rows if they are few."""
         from dask import delayed
 
         if self.n_rows == 0:
@@ -99,14 +99,14 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         return {name: _concatenated(list(parts)) for name, parts in zip(self._names, columns, strict=True)}
 
     def behind(self, table: Rows, make: Make) -> Rows:
-        """Return the table of the draw with all rows behind it, where they are more."""
+        """Return the rows of the draw, with all rows attached as ``whole`` if there are more."""
         return table if table.n_rows >= self.n_rows else replace(table, whole=self._tables(make, table))
 
     def _tables(self, make: Make, like: Rows) -> RemoteDaskRows:
         """Make the tables of all partitions on the workers, and keep them there."""
         from dask import delayed
 
-        shared = delayed(make, traverse=False)  # one node of the graph: each worker has the model once
+        shared = delayed(make, traverse=False)  # one node of the graph: each worker gets the model once
         tasks = [
             delayed(attempted, pure=False)(piece.place, _made, self._names, shared, *piece.given)
             for piece in self._pieces
@@ -123,7 +123,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         )
 
     def _row_counts(self, first: Any) -> IntArray:
-        """Return the rows of every partition, computed where the collection does not know."""
+        """Return the number of rows of every partition; it is computed if the collection does not know it."""
         from dask import delayed
 
         if hasattr(first, "chunks") and not np.isnan(first.chunks[0]).any():
@@ -135,7 +135,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RemoteDaskRows:
-    """All rows, as tables that the workers keep; see :class:`postshift.core.rows.RemoteRows`."""
+    """All rows, kept by the workers; see :class:`postshift.core.rows.RemoteRows`."""
 
     cluster: Cluster
     places: tuple[str, ...]
@@ -149,7 +149,7 @@ class RemoteDaskRows:
         return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
 
     def through(self, posterior: Posterior) -> RemoteDaskRows:
-        """Return the rows as seen through a posterior."""
+        """Return the rows with eta replaced by its posterior."""
         return replace(self, posteriors=(*self.posteriors, posterior))
 
 
@@ -174,7 +174,7 @@ class _OfBasis:
 
 @dataclass(frozen=True, slots=True)
 class _BasisRows:
-    """Rows of a table over one basis, as an engine takes them."""
+    """Makes the rows of a partition over one basis, as an engine takes them."""
 
     basis: str
     posteriors: tuple[Posterior, ...]
@@ -195,35 +195,35 @@ class _BasisRows:
 
 
 def _drawn(names: Sequence[str], count: int, seed: Sequence[int], *given: Any) -> list[Any]:
-    """Return so many rows of a partition, in their order."""
+    """Return ``count`` rows of a partition, in their order."""
     rows = drawn_places(_same_length(names, given), count, seed)
     return [_safe_indexing(part, rows) for part in given]
 
 
 def drawn_places(n_rows: int, count: int, seed: Sequence[int]) -> IntArray:
-    """Return the places of so many rows out of ``n_rows``, in their order."""
+    """Return the places of ``count`` rows drawn out of ``n_rows``, in their order."""
     return np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
 
 
 def _made(names: Sequence[str], make: Make, *given: Any) -> Rows | None:
-    """Return the table of a partition; None where it has no rows."""
+    """Return the rows of a partition, or None if it is empty."""
     return make.of_parts(dict(zip(names, given, strict=True))) if _same_length(names, given) else None
 
 
 def _count(table: Rows | Failed | None) -> int | Failed:
-    """Return the rows of a table."""
+    """Return the number of rows."""
     if isinstance(table, Failed):
         return table
     return 0 if table is None else table.n_rows
 
 
 def _n_rows(part: Any) -> int:
-    """Return the rows of an array or a frame."""
+    """Return the number of rows of an array or a data frame."""
     return int(part.shape[0])
 
 
 def _same_length(names: Sequence[str], parts: Sequence[Any]) -> int:
-    """Return the rows of a partition, refused where its parts are not of the same length."""
+    """Return the number of rows of a partition; raise if its parts differ in length."""
     lengths = [_n_rows(part) for part in parts]
     for name, length in zip(names, lengths, strict=True):
         if length != lengths[0]:
@@ -235,7 +235,7 @@ def _same_length(names: Sequence[str], parts: Sequence[Any]) -> int:
 
 
 def shares(sizes: IntArray, most: int) -> IntArray:
-    """Return how many rows to draw of each partition: as it has a share of all, together ``most`` or all of them.
+    """Return how many rows to draw from each partition, in proportion to its size: ``most`` in total, or all.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def _concatenated(parts: list[Any]) -> Any:
 
 
 def _lengths(collection: Any) -> list[int]:
-    """Return the rows of every partition of a collection, computed where it does not know."""
+    """Return the number of rows of every partition; it is computed if the collection does not know it."""
     import dask
 
     if hasattr(collection, "chunks") and not np.isnan(collection.chunks[0]).any():

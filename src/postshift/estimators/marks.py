@@ -1,8 +1,8 @@
-"""Marks of rows: a few numbers by which the rows of a fit are known again, without keeping the rows.
+"""Marks of rows: a few numbers that identify the rows of a fit without storing the rows.
 
 A mark is a tuple of plain numbers, so that it can be kept in a file of the estimator: the number of rows; the sum of
-their labels times fixed random numbers (-1 where they are not known); for every class the mean of the model's
-probabilities times such numbers, over the first rows; and, where all rows are known, for every class their mean.
+their labels times fixed random numbers (-1 if they are unknown); for every class the mean of the model's probabilities
+times such numbers, over the first rows; and, if all rows are known, for every class their mean.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from postshift._validation import FloatArray, IntArray
 
 Mark = tuple[float, ...]
 Compared = Literal["same", "other order", "other rows"]
-FIRST = 64  # rows whose probabilities the fitted model gives again
+FIRST = 64  # rows whose probabilities are computed again by the fitted model
 _NOT_KNOWN = -1.0
-_CLOSE = 1e-6  # probabilities may be rounded on the way through a file, or on another machine
+_CLOSE = 1e-6  # a file or another machine may round probabilities
 
 
 def mark_of(eta: FloatArray, codes: IntArray | None, *, n_rows: int | None = None) -> Mark:
@@ -26,11 +26,11 @@ def mark_of(eta: FloatArray, codes: IntArray | None, *, n_rows: int | None = Non
     Parameters
     ----------
     eta : array of shape (k, m)
-        Probabilities by the fitted model: of all rows, or of the first ones.
+        The fitted model's probabilities of all rows, or of the first rows.
     codes : array of shape (n,), optional
         Labels, as positions.
     n_rows : int, optional
-        How many rows there are, where eta is of the first ones only.
+        Number of rows, if eta is of the first rows only.
     """
     n_all = len(eta) if n_rows is None else n_rows
     draws = np.random.default_rng(0).random(max(n_all, FIRST))
@@ -41,9 +41,9 @@ def mark_of(eta: FloatArray, codes: IntArray | None, *, n_rows: int | None = Non
 
 
 def compared(kept: Mark, new: Mark) -> Compared:
-    """Return whether new rows, of which all probabilities are known, are those of a kept mark.
+    """Return whether new rows, with all their probabilities, are those of a kept mark.
 
-    Labels are compared where both are known. Rows of the same means in another order, or with other labels, are told.
+    Labels are compared if both are known. Rows with the same means but another order, or other labels, are recognised.
     """
     if kept[0] != new[0]:
         return "other rows"
@@ -57,5 +57,5 @@ def compared(kept: Mark, new: Mark) -> Compared:
 
 
 def _are_close(kept: Mark, new: Mark) -> bool:
-    """Return whether numbers are the same but for rounding."""
+    """Return whether numbers are equal up to rounding."""
     return bool(np.allclose(kept, new, rtol=_CLOSE, atol=_CLOSE / 100))

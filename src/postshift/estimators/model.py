@@ -21,11 +21,11 @@ from postshift.exceptions import InputError, LabelError, SettingError
 
 Split = tuple[IntArray, IntArray]
 N_FOLDS = 5
-DROP_ROWS = "drop these rows, or fit to rows of them too"
+DROP_ROWS = "drop these rows, or add rows of these classes to the fit"
 
 
 def is_frozen(estimator: Any) -> bool:
-    """Return whether a model is to be taken as it is."""
+    """Return whether a model is used as it is."""
     return isinstance(estimator, FrozenEstimator)
 
 
@@ -38,7 +38,7 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
     """Return the model's probabilities (n, m), a column for each of ``classes``; classes unknown to it get 0."""
     if not hasattr(model, "predict_proba"):
         raise InputError(
-            f"{model!r} has no predict_proba: wrap it in sklearn.calibration.CalibratedClassifierCV, which gives it one"
+            f"{model!r} has no predict_proba: wrap it in sklearn.calibration.CalibratedClassifierCV, which has one"
         )
     given = check_eta(model.predict_proba(X), name="the model's predict_proba")
     if np.array_equal(model.classes_, classes):
@@ -56,9 +56,11 @@ def one_a_row(values: Any, *, name: str) -> Any:
         shape = np.shape(values)
         if len(shape) == 1:
             raise
-        remedy = ": of one-hot rows give numpy.argmax(..., axis=1), several labels a row are out of scope"
+        remedy = ": for one-hot rows give numpy.argmax(..., axis=1); several labels per row are out of scope"
         remedy = remedy if len(shape) == 2 else ""
-        raise LabelError(f"{name} must have one value a row. Got an array of shape {shape} instead{remedy}") from error
+        raise LabelError(
+            f"{name} must have one value per row. Got an array of shape {shape} instead{remedy}"
+        ) from error
     if len(gone := np.flatnonzero(missing(found))):
         rows = ", ".join(map(str, gone[:5])) + (", ..." if len(gone) > 5 else "")
         raise LabelError(f"{name} is missing in {len(gone)} of {len(found)} rows (rows {rows}): drop these rows")
@@ -68,7 +70,7 @@ def one_a_row(values: Any, *, name: str) -> Any:
 def label_values(values: Any, *, name: str) -> Any:
     """Return labels as an array (n,): none missing, all of one kind.
 
-    NumPy makes strings of a list of strings and numbers, so lists are looked at before.
+    NumPy converts a list of strings and numbers to strings, so lists are checked first.
     """
     given = np.array(values, dtype=object) if isinstance(values, list | tuple) else values
     found = one_a_row(given, name=name)
@@ -94,7 +96,7 @@ def _kind(label: Any) -> str:
 def positions(
     labels: Any, classes: Any, *, name: str, what: str = "classes of the model", remedy: str = DROP_ROWS
 ) -> IntArray:
-    """Return the position among ``classes`` of every label; one that is not there is an error."""
+    """Return the position among ``classes`` of every label; raise if a label is not among them."""
     values, order = np.asarray(labels), np.argsort(classes, kind="stable")
     if _are_positions(values, classes):
         return values.astype(np.intp, copy=False)
@@ -113,9 +115,9 @@ def positions(
 
 
 def make_splits(cv: Any, X: Any, y: Any, *, seed: int, params: Mapping[str, Any]) -> list[Split]:
-    """Return the splits (rows of the fit, rows left out) that ``cv`` stands for.
+    """Return the splits (rows of the fit, rows left out) of ``cv``.
 
-    A number between 0 and 1 is one stratified hold-out; None and whole numbers are stratified folds, fewer where the
+    A number between 0 and 1 is one stratified hold-out; None and whole numbers are stratified folds, fewer if the
     rarest class has fewer rows; anything else is a scikit-learn splitter or an iterable of splits.
     """
     if isinstance(cv, Real) and not isinstance(cv, Integral):
@@ -130,7 +132,7 @@ def make_splits(cv: Any, X: Any, y: Any, *, seed: int, params: Mapping[str, Any]
         found = check_cv(cv, y, classifier=True).split(X, y, **params)
         splits = [(_row_numbers(kept), _row_numbers(left)) for kept, left in found]
     if not splits:
-        raise SettingError(f"cv={cv!r} makes no split: a generator can be used up once; give a list or a splitter")
+        raise SettingError(f"cv={cv!r} makes no split: a generator can be used only once; give a list or a splitter")
     return splits
 
 
@@ -147,7 +149,7 @@ def out_of_fold_eta(
 ) -> tuple[IntArray, FloatArray]:
     """Return the rows that were left out, in their order, and the probabilities of models not fitted to them.
 
-    A row that several splits leave out gets the average.
+    If several splits leave out a row, its probabilities are averaged.
     """
     parts = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_held_out_eta)(estimator, X, y, split, classes=classes, params=params) for split in splits
@@ -162,7 +164,7 @@ def out_of_fold_eta(
 
 
 def _row_numbers(rows: Any) -> IntArray:
-    """Return rows as numbers, whether given as such or as a mask."""
+    """Return rows as numbers, from numbers or a mask."""
     found = np.asarray(rows)
     return np.flatnonzero(found) if found.dtype == bool else found
 
@@ -170,7 +172,7 @@ def _row_numbers(rows: Any) -> IntArray:
 def _held_out_eta(
     estimator: Any, X: Any, y: Any, split: Split, *, classes: Any, params: Mapping[str, Any]
 ) -> FloatArray:
-    """Fit to one part of the rows and return the probabilities of the other."""
+    """Fit to one part of the rows, and return the probabilities of the other part."""
     kept, left = split
     model = fitted_clone(
         estimator, _safe_indexing(X, kept), _safe_indexing(y, kept), _check_method_params(X, params, indices=kept)
@@ -179,13 +181,13 @@ def _held_out_eta(
 
 
 def _are_positions(values: Any, classes: Any) -> bool:
-    """Return whether labels are whole numbers 0 to m - 1 and the classes these numbers in order: nothing to look up."""
+    """Return whether the classes are 0 to m - 1 in order and the labels are among them: nothing to look up."""
     if values.dtype.kind not in "iu" or not np.array_equal(classes, np.arange(len(classes))):
         return False
     return len(values) == 0 or (values.min() >= 0 and values.max() < len(classes))
 
 
 def _few(classes: Any) -> str:
-    """Show the classes, not too many."""
+    """Return the first classes as text."""
     shown = ", ".join(repr(label) for label in np.asarray(classes).tolist()[:6])
     return shown if len(classes) <= 6 else f"{shown}, ..."

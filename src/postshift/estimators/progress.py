@@ -1,4 +1,4 @@
-"""Progress of a fit, told to scikit-learn's callbacks; silent where there are none (scikit-learn before 1.9)."""
+"""Progress of a fit, reported to scikit-learn's callbacks; scikit-learn before 1.9 has none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """Has no callbacks."""
 
     WRAPPED = 0
 
@@ -33,7 +33,7 @@ class Progress:
     Parameters
     ----------
     estimator : estimator
-        Whose callbacks are told.
+        The estimator whose callbacks are called.
     n_stages : int
         The number of stages.
     """
@@ -56,7 +56,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, n_steps: int | None) -> Iterator[Step]:
-        """Open a stage; what is given is called with the name of each step as it begins."""
+        """Open a stage; call the function it yields with the name of each step as it begins."""
         if self._root is None:
             yield lambda _: None
             return

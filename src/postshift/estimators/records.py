@@ -1,4 +1,4 @@
-"""What a fitted estimator tells of its fit: the history, iteration by iteration, and the diagnostics."""
+"""Records of a fit: the history of its iterations, and the diagnostics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HistoryRecord:
 
 
 class History(tuple[HistoryRecord, ...]):
-    """The looks of all rules that loop, in their order; rules that do not loop have none.
+    """The looks of all rules with a Frank-Wolfe loop, in their order; other rules have none.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class History(tuple[HistoryRecord, ...]):
 
     @classmethod
     def of(cls, rule: AveragedRule) -> Self:
-        """Return the history of every member of a rule."""
+        """Return the history of every rule of an average."""
         return cls(
             HistoryRecord(
                 rule=each.name,
@@ -49,7 +49,7 @@ class History(tuple[HistoryRecord, ...]):
         )
 
     def to_frame(self) -> Any:
-        """Return a pandas frame, one row a record."""
+        """Return a pandas data frame with one row per record."""
         import pandas as pd
 
         names = list(HistoryRecord.__dataclass_fields__)
@@ -58,7 +58,7 @@ class History(tuple[HistoryRecord, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditioning:
-    """How well the equations of one rule's loop determined its weights, at the worst of its iterations."""
+    """How well the equations of one rule's loop determine its weights, in the worst iteration."""
 
     rule: str
     condition: float | None
@@ -67,24 +67,24 @@ class Conditioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """Why the result is what it is, and what to be wary of.
+    """The reason for the result, and warnings.
 
     Attributes
     ----------
     choice : Record
-        Every entry of the menu with its score on rows not used for its fit and its weight; the comparison with the
+        Every rule of the menu with its weight and its score on rows not used for its fit; the comparison with the
         base; the reason.
     conditioning : tuple of Conditioning
-        For every rule that loops: the largest condition number and the smallest rank of its equations.
+        For every rule with a loop: the largest condition number and the smallest rank of its equations.
     warnings : tuple of str
-        What the fit warned of.
+        The warnings of the fit.
     n_train, n_val : int
-        Numbers of rows; ``n_train`` is 0 where one sample served as both.
+        Numbers of rows; ``n_train`` is 0 if one sample was used as both.
     n_drawn : int or None
-        Where the training rows are a Dask collection: how many of them were drawn, for the bases to be fitted to and
-        the rules to be chosen by. Only a rule that is left alone by the choice reads sums of all rows.
+        If the training rows are a Dask collection: how many of them were drawn, to fit the bases and to choose the
+        rules. Sums over all rows are only used if the choice is a single rule.
     val_mark, train_mark : tuple of float or None
-        Numbers by which the validation rows and the training rows of the fit are known again.
+        Numbers that identify the validation rows and the training rows of the fit.
     """
 
     choice: Record
@@ -98,7 +98,7 @@ class Diagnostics:
 
 
 def conditioning(rule: AveragedRule) -> tuple[Conditioning, ...]:
-    """Return the worst conditioning of every member that loops."""
+    """Return the worst conditioning of every rule with a loop."""
     found = []
     for each in rule.rules:
         looks = [look for look in each.trace if look.rank is not None]

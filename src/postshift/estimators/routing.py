@@ -1,8 +1,8 @@
-"""Who gets what of ``fit(..., **params)``: the base model, the metric, the splitter.
+"""Routing of ``fit(..., **params)`` to the base model, the metric and the splitter.
 
 With scikit-learn's metadata routing enabled, requests decide. Without it, names do: what the metric reads goes to the
-metric, ``groups`` to the metric over groups and to a splitter that honours groups, everything else to the model's fit.
-Where both read groups and there is a validation sample, ``groups_val`` are those of its rows.
+metric, ``groups`` to a metric over groups and to a splitter that uses groups, everything else to the model's fit.
+If both read groups and there is a validation sample, ``groups_val`` are the groups of its rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def router_of(owner: Any) -> MetadataRouter:
 
 
 def routed_to_score(owner: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the metric gets of ``score(..., **params)``."""
+    """Return the parameters of ``score(..., **params)`` for the metric."""
     if get_config()["enable_metadata_routing"]:
         found: Mapping[str, Any] = process_routing(owner, "score", **params).metric_of_score.score
         return found
@@ -60,15 +60,15 @@ def routed_to_score(owner: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any, *, has_val: bool) -> Routed:
-    """Return who gets what; weights are for the model's fit, where it takes them."""
+    """Return the parameters by receiver; weights are for the model's fit, if it takes them."""
     weights = {} if sample_weight is None else {WEIGHT: sample_weight}
     if get_config()["enable_metadata_routing"]:
         found = process_routing(owner, "fit", **params, **weights)
-        metric = {name: value for name, value in found.metric.score.items() if name != WEIGHT}  # the rows have theirs
+        metric = {name: value for name, value in found.metric.score.items() if name != WEIGHT}  # rows have their own
         return Routed(model=found.estimator.fit, metric=metric, splitter=found.splitter.split)
     if weights and not has_fit_parameter(owner.estimator, WEIGHT):
         warnings.warn(
-            f"{type(owner.estimator).__name__} takes no sample_weight in fit: the weights count for the rule only",
+            f"{type(owner.estimator).__name__} takes no sample_weight in fit: the weights are used for the rule only",
             UserWarning,
             stacklevel=3,
         )
@@ -78,7 +78,7 @@ def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any, *, has_val
 
 
 def _by_name(owner: Any, params: Mapping[str, Any], *, has_val: bool) -> Routed:
-    """Return who gets what, by names alone."""
+    """Return the parameters by receiver, decided by their names."""
     wanted = metadata_names(owner.metric)
     metric = {name: value for name, value in params.items() if name in wanted}
     splitter = {GROUPS: params[GROUPS]} if GROUPS in params and honours_groups(owner.cv) else {}
@@ -86,7 +86,7 @@ def _by_name(owner: Any, params: Mapping[str, Any], *, has_val: bool) -> Routed:
         metric[GROUPS] = params[OF_VAL]
     elif GROUPS in metric and splitter and has_val:
         raise SettingError(
-            f"metric {owner.metric!r} and cv {owner.cv!r} both read groups, of validation and of training rows: "
+            f"metric {owner.metric!r} and cv {owner.cv!r} both read groups, but of different rows: "
             f"pass groups=... for the training rows and {OF_VAL}=... for the validation rows"
         )
     rest = {name: value for name, value in params.items() if name not in {*wanted, OF_VAL}}
@@ -94,8 +94,8 @@ def _by_name(owner: Any, params: Mapping[str, Any], *, has_val: bool) -> Routed:
         rest.pop(GROUPS)
         if not splitter:
             raise SettingError(
-                f"groups were given, and neither metric {owner.metric!r} nor cv {owner.cv!r} reads them: choose a "
-                "metric over groups ('worst_group_accuracy', ...) or a splitter that honours them (GroupKFold, ...)"
+                f"groups were given, but neither metric {owner.metric!r} nor cv {owner.cv!r} reads them: choose a "
+                "metric over groups ('worst_group_accuracy', ...) or a splitter that uses groups (GroupKFold, ...)"
             )
     return Routed(model=rest, metric=metric, splitter=splitter)
 

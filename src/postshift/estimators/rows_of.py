@@ -1,6 +1,6 @@
-"""The one route to rows: from features by a fitted model and fitted bases, or from arrays that are given.
+"""Makes rows: from features by a fitted model and fitted bases, or from given arrays.
 
-The estimators, the workers of a cluster, the command line and the report all take it.
+The estimators, the workers of a cluster, the command line and the report all use it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from postshift.estimators.model import DROP_ROWS, eta_of, label_values, position
 from postshift.exceptions import BasisError, PostshiftWarning, ShapeError
 
 _ASKED_FOR_BY_NOBODY = (None, "auto")
-MANY_FUNCTIONS, FEWEST_ROWS = 20, 10  # more functions than that need so many rows each
+MANY_FUNCTIONS, FEWEST_ROWS = 20, 10  # a basis with more functions needs this many rows for each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureRows:
-    """Rows with all that was given of them; ``codes`` are positions among the classes."""
+    """Rows with their features and everything else that was given; ``codes`` are positions among the classes."""
 
     X: Any
     y: Any = None
@@ -48,7 +48,7 @@ class FeatureRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowsOf:
-    """Makes rows of features, by a fitted model and fitted bases."""
+    """Makes rows from features, with a fitted model and fitted bases."""
 
     model: Any
     classes: Any
@@ -69,7 +69,7 @@ class RowsOf:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowsOfArrays:
-    """Makes rows of probabilities and basis functions; errors name the arguments ``eta_NAME`` and ``y_NAME``."""
+    """Makes rows from probabilities and basis functions; errors name the arguments ``eta_NAME`` and ``y_NAME``."""
 
     classes: Any
     name: str
@@ -96,7 +96,7 @@ class RowsOfArrays:
 
 
 def _check_order(eta: Any, classes: Any, *, name: str) -> None:
-    """Refuse a frame whose columns are called as the classes, but stand in another order."""
+    """Raise if the columns of a data frame have the names of the classes, but in another order."""
     columns, wanted = [str(column) for column in getattr(eta, "columns", ())], [str(label) for label in classes]
     if columns != wanted and sorted(columns) == sorted(wanted):
         raise ShapeError(
@@ -110,9 +110,9 @@ def fitted_bases(
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the fitted bases by name, and their functions of the validation rows.
 
-    A basis that reads labels is fitted to ``labelled``, rows that are none of the validation rows: the leaves of a tree
-    of the rows that choose among the rules would flatter it. Where there are none such, the basis that nobody asked for
-    is left out, and one that was asked for is refused.
+    A basis that reads labels is fitted to ``labelled``, which are not validation rows: a tree that is fitted to the
+    rows that choose among the rules would score too high. If there are no such rows, the default basis is left out, and
+    a basis that the user chose is an error.
     """
     fitted: dict[str, Any] = {}
     phi: dict[str, FloatArray] = {}
@@ -130,11 +130,11 @@ def fitted_bases(
 
 
 def _fitted(basis: Any, rows: FeatureRows | None, name: str, *, asked_for: bool) -> Any:
-    """Return a fitted copy; None for one that nobody asked for and that these rows (texts, images) are not for."""
+    """Return a fitted copy, or None if the default basis cannot be fitted to these rows (texts, images)."""
     if rows is None:
         raise BasisError(
-            f"basis {name!r} is fitted to labels, and those of the rows that choose among the rules would flatter it: "
-            "give X_val, y_val, or hold rows out (cv=0.3)"
+            f"basis {name!r} is fitted to labels, which must not be those of the rows that choose among the rules: "
+            "give X_val and y_val, or hold rows out (cv=0.3)"
         )
     if rows.y is None and get_tags(basis).target_tags.required:
         raise BasisError(f"basis {name!r} is fitted to the labels of the validation rows: give y_val, or use 'rbf:all'")
@@ -154,11 +154,11 @@ def _fitted(basis: Any, rows: FeatureRows | None, name: str, *, asked_for: bool)
 
 
 def _check_width(basis: Any, name: str, n_rows: int) -> None:
-    """Refuse many functions of few rows: a column of numbers that was not meant as groups."""
+    """Raise if a basis has many functions for few rows: a column of numbers that was not meant as groups."""
     n_bases = len(basis.get_feature_names_out())
     if n_bases > MANY_FUNCTIONS and n_rows < FEWEST_ROWS * n_bases:
         raise BasisError(
             f"basis {name!r} has {n_bases} functions for {n_rows} rows, {n_rows / n_bases:.1f} rows each, too few to "
-            "learn from: put numbers into bins, or name the values that get a weight of their own "
+            "learn from: put numbers into bins, or name the values that get their own weight "
             "(GroupBasis(values=[...]))"
         )

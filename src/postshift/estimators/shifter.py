@@ -1,4 +1,4 @@
-"""The estimator of arrays of probabilities, for models that live elsewhere."""
+"""PostShifter: the estimator for arrays of probabilities, of a model that runs elsewhere."""
 
 from __future__ import annotations
 
@@ -24,35 +24,37 @@ from postshift.exceptions import BasisError, LabelError, ShapeError
 
 
 class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
-    """Post-shift the probabilities of a model that lives elsewhere, to optimise a metric.
+    """Post-shift the probabilities of a model that runs elsewhere, to optimise a metric.
 
-    It takes probabilities only, and never changes them: a row that does not sum to 1 is an error.
+    It takes only probabilities, and never normalises them: a row that does not sum to 1 is an error.
 
     Parameters
     ----------
     metric : str, metric, scorer or callable, default="balanced_accuracy"
-        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Functions of one's own:
-        ``f(y_true, y_pred)``, or wrapped by :func:`postshift.metrics.from_confusion`,
+        What to maximise; see :func:`postshift.metrics.metric_catalogue` for the names. Your own function can be
+        ``f(y_true, y_pred)``, or a function wrapped by :func:`postshift.metrics.from_confusion`,
         :func:`~postshift.metrics.from_labels` or :func:`~postshift.metrics.from_predictions`.
     pos_label : label, optional
-        The positive class, for a metric by name that has one ("f1", "precision", "recall", "jaccard", and what pays for
-        a gap between groups), unless it names the class: ``"f1[spam]"``. By default, of two classes, the label 1 or
-        True, or the one label that is called "1", "true", "yes", "y", "positive" or "pos", case ignored; where that
-        does not decide, fit refuses. With more classes it is one class against the rest. Scorers have their own.
+        The positive class of a named metric that has one ("f1", "precision", "recall", "jaccard", and metrics with a
+        penalty for a gap between groups). A name may also include it: ``"f1[spam]"``. By default, with two classes, it
+        is the label 1 or True, or the only label called "1", "true", "yes", "y", "positive" or "pos" in any case; if
+        that does not decide, ``fit`` raises an error. With more classes, it is one class against the rest. Scorers
+        have their own positive class.
     method : str, default="auto"
-        ``"auto"`` averages the rules of the menu by their cross-validated scores, ``"best"`` takes the best one; or the
-        name of one rule (``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``, ``"stack"``, ...).
+        ``"auto"`` averages the rules of the menu by their cross-validated scores. ``"best"`` takes the best rule.
+        The name of a rule takes that rule: ``"paper"``, ``"influence"``, ``"plug-in search"``, ``"smoothed plug-in"``,
+        ``"stack"``, ...
     classes : array-like of shape (m,), optional
         The labels of the columns of eta; by default 0 to m - 1.
     budget : int, optional
-        For a metric that only returns scores: the most queries.
+        For a metric that only returns scores: the maximum number of queries.
     session : path, optional
-        For a metric that only returns scores: a journal, a file that keeps every answer. Where the metric raises, or
-        the process is killed, ``fit`` with the same data resumes it and asks nothing twice.
+        For a metric that only returns scores: a journal, a file that keeps every answer. If the metric raises, or the
+        process is killed, ``fit`` with the same data resumes and asks no query twice.
     n_jobs : int, optional
-        Processes that score the rules.
+        Number of processes that score the rules.
     random_state : int, RandomState or None, default=0
-        Seed of folds and draws.
+        Seed of the folds and draws.
 
     Attributes
     ----------
@@ -61,21 +63,22 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     rule_ : AveragedRule
         The fitted rule: one or several plug-in rules with their weights.
     coef_, mixture_
-        Coefficients and mixture of the leading rule.
+        Coefficients and mixture of the rule with the largest weight.
     history_ : History
-        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` makes a pandas frame of it.
+        A tuple of records, one for each look at an iterate; ``history_.to_frame()`` returns a pandas data frame.
     diagnostics_ : Diagnostics
-        The choice and why, intervals, conditioning, warnings.
+        The choice and its reason, intervals, conditioning, warnings.
     held_out_ : HeldOut
-        Labels of validation rows that were not used for the fit, by the result and by the model as it is; positions in
-        ``classes_``. Where only values are told they are of all validation rows.
+        Labels of validation rows that were not used for the fit, by the result and by the model as it is. They are
+        positions in ``classes_``. If the metric only returns scores, they are of all validation rows.
     score_, base_score_ : float
-        The metric of the result and of the model as it is, on validation rows by rules that were chosen without them.
-        Where only values are told: the best of several scores on the same rows. Greater is better: costs have a minus.
+        The metric of the result and of the model as it is. Each validation row is labelled by rules that were chosen
+        without it. If the metric only returns scores, ``score_`` is the best of several scores on the same rows.
+        Greater is better; scores of a cost are negative.
     fallback_ : bool
-        Whether the model is left as it is because nothing beat it.
+        Whether the model is kept as it is because no rule was better.
     n_queries_ : int
-        Queries put to the metric; 0 where it is a function of the confusion matrix and labels are at hand.
+        Number of queries; 0 if the metric is a function of the confusion matrix and the labels are available.
 
     See Also
     --------
@@ -138,22 +141,23 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         eta_val : array-like of shape (n_val, m)
             The model's probabilities of the validation rows.
         y_val : array-like of shape (n_val,), optional
-            Their labels; not needed where the metric keeps them to itself (``from_predictions``).
+            Their labels; not needed if the metric has its own labels (``from_predictions``).
         eta_train, y_train : array-like, optional
-            Probabilities and (noisy, shifted) labels of training rows; out of fold, where the model was fitted to them.
-            Where eta_train is a Dask collection, so is all of the training side, and stays on the workers; rules are
-            chosen by a draw of at most 200,000 rows. A validation side in Dask is computed to memory.
+            Probabilities and (noisy, shifted) labels of training rows. If the model was fitted to these rows, give
+            out-of-fold probabilities. If eta_train is a Dask collection, all arguments about the training rows must be
+            Dask collections. They stay on the workers, and rules are chosen by a draw of at most 200,000 rows. Dask
+            collections of the validation rows are loaded into memory.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
-            Basis functions: where the weights may differ. Several bases are several candidates.
+            Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
-            Sample weights. Their scale says nothing; rows of weight 0 are left out.
+            Sample weights. Their scale does not matter; rows with weight 0 are left out.
         **metadata : array-likes of shape (n_val,)
-            ``groups`` for metrics over groups, and what a metric of one's own takes.
+            ``groups`` for metrics over groups, and what your own metric takes.
 
         Returns
         -------
         PostShifter
-            Itself.
+            The fitted estimator.
         """
         self._begin()
         val_side = {"eta_val": eta_val, "y_val": y_val, "phi_val": phi_val, "sample_weight_val": sample_weight_val}
@@ -191,26 +195,26 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return self
 
     def predict(self, eta: Any, phi: Any = None) -> Any:
-        """Return the deterministic label of every row; of a Dask collection, lazily."""
+        """Return the deterministic label of every row; a Dask collection gives a lazy Dask array."""
         if is_dask(eta):
             return self._lazily("predict", eta, phi, labels=True)
         rows = self._new_rows(eta, phi)
         return self.classes_[self.rule_.labels(rows)]
 
     def predict_distribution(self, eta: Any, phi: Any = None) -> Any:
-        """Return the randomised classifier (n, m): where a minimum is maximised, it may be better than any labels."""
+        """Return the randomised classifier (n, m); if the metric is a minimum, it may score higher than any labels."""
         if is_dask(eta):
             return self._lazily("predict_distribution", eta, phi)
         return self.rule_.distribution(self._new_rows(eta, phi))
 
     def example_weights(self, eta: Any, phi: Any = None) -> Any:
-        """Return W(x) (n, m), of mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
+        """Return W(x) (n, m), with mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(eta):
             return self._lazily("example_weights", eta, phi)
         return effective_weights(self.rule_, self._new_rows(eta, phi))
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
-        """Return the metric of the labels of these rows, greater being better."""
+        """Return the metric of the predicted labels; greater is better."""
         eta, y, phi = in_memory(eta, name="eta"), in_memory(y, name="y"), in_memory(phi, name="phi")
         rows = self._new_rows(eta, phi, labels=y, weights=in_memory(sample_weight, name="sample_weight"))
         labels = self.rule_.labels(rows)
@@ -219,19 +223,19 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=rows, **how)
 
     def _rows_of(self, name: str) -> RowsOfArrays:
-        """Return the route to rows, for arguments of this name."""
+        """Return what makes rows from arguments of this name."""
         remedy = DROP_ROWS if self.classes is not None else "give classes=[...], a label for each column"
         return RowsOfArrays(classes=self.classes_, name=name, remedy=remedy)
 
     def _drawn_rows(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
-        """Return a draw of Dask collections, with all rows behind it until the stack is closed."""
+        """Return a draw of Dask collections, with all rows attached until the stack is closed."""
         parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
         parts |= {f"phi_train[{name}]": part for name, part in _named_phi(phi).items()}
         rows, make = stack.enter_context(DaskRows(parts)), self._rows_of("train")
         return rows.behind(make.of_parts(rows.draw(seed=seed_of(self.random_state))), make)
 
     def _lazily(self, method: str, eta: Any, phi: Any, *, labels: bool = False) -> Any:
-        """Return a Dask array of what a method gives for Dask collections."""
+        """Return the result of a method for Dask collections, as a Dask array."""
         check_is_fitted(self, "rule_")
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, eta=eta, phi=phi)
@@ -250,14 +254,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
 
 
 def _named_phi(phi: Any) -> dict[str, Any]:
-    """Return bases under their names."""
+    """Return bases by name."""
     if phi is None:
         return {}
     return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
 
 
 def _check_classes(classes: Any, n_classes: int) -> Any:
-    """Return the labels of the columns, distinct and as many."""
+    """Return the labels of the columns; raise if they are not distinct, or not one per column."""
     if classes is None:
         return np.arange(n_classes)
     found = label_values(classes, name="classes")

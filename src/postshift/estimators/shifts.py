@@ -1,4 +1,4 @@
-"""What PostShiftClassifier and PostShifter share: the fit to tables of probabilities, and what is told of it."""
+"""What PostShiftClassifier and PostShifter share: the fit to rows, and its attributes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from postshift.rules.record import Record
 from postshift.rules.scoring import HeldOut
 
 FEW_ROWS = 300
-NAMED = 10  # classes with few rows; the others are counted
-LIFTED = 1 + 1e-6  # what a label that was voted for has over the others
-SURE = 1 - 1e-9  # probability from which there is nothing to shift
+NAMED = 10  # classes with few rows; more of them are only counted
+LIFTED = 1 + 1e-6  # factor by which a voted label is above the others
+SURE = 1 - 1e-9  # a row with such a probability cannot be shifted
 
 
 class Shifts:
-    """The fit of a rule to tables of probabilities, and its attributes."""
+    """The fit of a rule to rows, and its attributes."""
 
     metric: Any
-    pos_label: Any = None  # what was saved before there was one has none
+    pos_label: Any = None  # old files do not have it
     method: str
     budget: int | None
     session: Any = None
@@ -56,32 +56,32 @@ class Shifts:
     held_out_: HeldOut
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of a file, where a history is a plain tuple."""
+        """Set the attributes from a file, in which the history is a plain tuple."""
         super().__setstate__(state)  # type: ignore[misc]
         if isinstance(state.get("history_"), tuple):
             self.history_ = History(state["history_"])
 
     @property
     def mixture_(self) -> Mixture:
-        """The mixture of plug-ins of the leading rule."""
+        """The mixture of plug-ins of the rule with the largest weight."""
         return self._leading.mixture
 
     @property
     def coef_(self) -> FloatArray:
-        """Coefficients of the leading rule, averaged over its plug-ins: (L, m) if they are per class, else (L, P)."""
+        """Coefficients of that rule, averaged over its plug-ins: (L, m) if they are per class, else (L, P)."""
         mixture = self.mixture_
         return np.asarray(sum(share * m.alpha for share, m in zip(mixture.shares, mixture.members, strict=True)))
 
     @property
     def _leading(self) -> FittedRule:
-        """The rule of the largest weight."""
+        """The rule with the largest weight."""
         return self.rule_.rules[int(np.argmax(self.rule_.weights))]
 
     def best_so_far(self) -> Self:
-        """Return a copy that labels rows by the best rule that an oracle's answers have shown so far.
+        """Return a copy that predicts with the best rule so far, according to an oracle's answers.
 
-        It can be called while a fit asks an oracle, and after a fit that an error ended. The rule's score, ``score_``,
-        comes from answers about the same rows that the rule was fitted to: it flatters.
+        It can be called while a fit asks an oracle, and after a fit that ended with an error. The rule's score,
+        ``score_``, comes from answers about the same rows that the rule was fitted to, so it is too high.
         """
         session = vars(self).get("_session")
         found = vars(self).get("_best") if session is None else session.best_so_far()
@@ -95,7 +95,7 @@ class Shifts:
 
     @contextmanager
     def _watched(self, session: Session[Chosen]) -> Iterator[None]:
-        """Let ``best_so_far`` see the session of a fit; after an error it keeps the best rule."""
+        """Make the session of a fit available to ``best_so_far``; after an error, keep the best rule."""
         self._session = session
         try:
             yield
@@ -108,7 +108,7 @@ class Shifts:
             del self._session
 
     def _begin(self) -> None:
-        """Forget an earlier fit: one that fails must not leave its rule behind."""
+        """Forget an earlier fit, so that a failed fit leaves no rule, and check the parameters."""
         for name in ("rule_", "_best"):
             vars(self).pop(name, None)
         check_method(self.method)
@@ -127,7 +127,7 @@ class Shifts:
         caught: list[str],
         marks: Mapping[str, Mark | None],
     ) -> None:
-        """Fit the rule and set the attributes that tell of it; ``marks`` are those of the rows."""
+        """Fit the rule and set the fitted attributes; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         seed = seed_of(self.random_state)
@@ -157,14 +157,14 @@ def _same(rule: AveragedRule) -> AveragedRule:
 
 
 def _check_validation(val: Rows, classes: Any) -> None:
-    """Refuse labels of one class only, and warn of probabilities that leave nothing to shift."""
+    """Raise if all labels are of one class, and warn if all probabilities are 0 or 1."""
     rows = val.places_with_weight(name="validation")
     labels = val.labels if val.labels is None or rows is None else val.labels[rows]
     if labels is not None and len(labels) > 1 and (labels == labels[0]).all():
         above = "" if rows is None else " of a weight above 0"
         raise LabelError(
-            f"all {len(labels)} validation rows{above} are of class {classes[labels[:1]].tolist()[0]!r}, which says "
-            "nothing of the others: give rows of them too"
+            f"all {len(labels)} validation rows{above} are of class {classes[labels[:1]].tolist()[0]!r}, so "
+            "nothing can be learnt about the others: give rows of other classes too"
         )
     if (val.eta.max(axis=1) >= SURE).all():
         warnings.warn(
@@ -178,7 +178,7 @@ def _check_validation(val: Rows, classes: Any) -> None:
 def effective_weights(rule: AveragedRule, table: Rows) -> FloatArray:
     """Return W (n, m) with mean 1 in each row such that ``argmax W max(eta, 1e-6)`` is the rule's label."""
     raised, labels = rule.graded(table), rule.labels(table)
-    voted = np.flatnonzero(np.argmax(raised, axis=1) != labels)  # by members who raise the class less, but are more
+    voted = np.flatnonzero(np.argmax(raised, axis=1) != labels)  # won by more members, each raising the class less
     raised[voted, labels[voted]] = LIFTED * raised[voted].max(axis=1)
     raised /= np.maximum(table.eta, FLOOR)
     return np.asarray(raised / raised.mean(axis=1, keepdims=True))
@@ -193,7 +193,7 @@ def seed_of(random_state: Any) -> int:
 
 @contextmanager
 def recorded() -> Iterator[list[str]]:
-    """Note the texts of the warnings that the user's filters let pass, and let them pass."""
+    """Record the texts of the warnings that the user's filters show, and show them."""
     texts: list[str] = []
     with warnings.catch_warnings():
         shown = warnings.showwarning
@@ -208,7 +208,7 @@ def recorded() -> Iterator[list[str]]:
 
 
 def _warn_of_few_rows(record: Record, n_rows: int, *, classes: Any, groups: Any) -> None:
-    """Warn where there are few validation rows, of all classes or of some."""
+    """Warn if there are few validation rows, in total or of some classes."""
     texts = []
     if n_rows < FEW_ROWS:
         texts.append(
@@ -223,7 +223,7 @@ def _warn_of_few_rows(record: Record, n_rows: int, *, classes: Any, groups: Any)
 
 
 def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
-    """Say which classes rest on few rows, and what the score is without them."""
+    """Return a text that names the classes with few rows, and the score without them."""
     named = []
     for category, count in list(zip(few.categories, few.counts, strict=True))[:NAMED]:
         group, k = divmod(category, len(classes))

@@ -1,4 +1,4 @@
-"""From what a user calls a metric to a problem, and to whoever answers its queries."""
+"""From a user's metric to a problem, and to the oracle that answers its queries."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
 
-_QUERY_FOLDS = 5  # where values cost nothing but time
+_QUERY_FOLDS = 5  # if there is no budget
 _CONSTANTS_TRIED = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """A problem and the oracle that answers its queries; none where labels and psi are here."""
+    """A problem and the oracle that answers its queries; the oracle is None if labels and psi are available."""
 
     problem: Problem
     oracle: Oracle | None = None
     rows: IntArray | None = None  # which validation rows the problem has; None for all
 
     def choice(self, method: str, *, budget: int | None, seed: int, n_jobs: int | None) -> Choice:
-        """Return the choice that a method's name stands for."""
+        """Return the choice for the name of a method."""
         how: Any = {"budget": budget, "random_state": seed, "n_jobs": n_jobs}
         if method in AUTOMATIC:
             labels = self.problem.val.labels
@@ -58,7 +58,7 @@ class Task:
         return Choice(how="only", entries=(Base(),) if rule == Base() else (Base(), rule), **how)
 
     def n_steps(self, choice: Choice) -> int:
-        """Return the most steps of progress that a choice reports."""
+        """Return the maximum number of progress steps of a choice."""
         if self.oracle is not None:
             return choice.bound(self.problem)
         n_passes = 2 if choice.how == "best" else 1
@@ -73,7 +73,7 @@ class Task:
         watched: Callable[[Session[Chosen]], AbstractContextManager[None]],
         step: Callable[[str], None],
     ) -> tuple[Chosen, int]:
-        """Return what was chosen and the number of queries that were answered; ``watched`` gets the session."""
+        """Return the chosen rule and the number of answered queries; ``watched`` gets the session."""
         if fold_groups is not None and self.rows is not None:
             fold_groups = np.asarray(fold_groups)[self.rows]
         if self.oracle is None:
@@ -91,7 +91,7 @@ class Task:
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the distinct groups, sorted, where the metric is over groups; what nobody reads is an error."""
+    """Return the distinct groups, sorted, if there are any; raise if the metric does not read some metadata."""
     names = metadata_names(metric)
     for name in metadata:
         if name not in names:
@@ -110,7 +110,7 @@ def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
 def goal_of(
     metric: Any, *, classes: Any, groups: Any, metadata: Mapping[str, Any], pos_label: Any = None
 ) -> ResolvedMetric:
-    """Return the metric as the library reads it, greater being better; ``groups`` are all there may be."""
+    """Return the resolved metric, for which greater is better; ``groups`` are all possible groups."""
     n_groups = None if groups is None else len(groups)
     found = resolve_metric(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
     return with_metadata(found, metadata)
@@ -121,7 +121,7 @@ def make_task(
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
-    Rows of weight 0 are left out. A metric that keeps its labels to itself is shown all validation rows.
+    Rows of weight 0 are left out. A metric with its own labels gets all validation rows.
     """
     for name, values in metadata.items():
         if np.shape(values)[:1] != (val.n_rows,):
@@ -136,8 +136,8 @@ def make_task(
         return Task(problem=problem, oracle=oracle)
     if val.labels is None:
         raise LabelError(
-            f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that keeps its labels to "
-            "itself in postshift.metrics.from_predictions"
+            f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that has its own labels "
+            "in postshift.metrics.from_predictions"
         )
     rows = val.places_with_weight(name="validation")
     if rows is not None:
@@ -155,7 +155,7 @@ def make_task(
 def value_of(
     goal: ResolvedMetric, *, labels: IntArray, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
 ) -> float:
-    """Return the metric of labels on rows with labels; a function of labels is called on the rows themselves."""
+    """Return the metric of labels on rows with labels; a function of labels is called with the rows themselves."""
     function = function_of(goal)
     if isinstance(function, LabelFunction):
         assert val.labels is not None  # noqa: S101
@@ -166,11 +166,11 @@ def value_of(
 
 
 def function_of(goal: ResolvedMetric) -> LabelFunction | ConfusionMetric:
-    """Return the metric as it scores any rows with labels; one that keeps its labels to itself is refused."""
+    """Return the metric as a function of any rows with labels; raise if it has its own labels."""
     if isinstance(goal, PredictionFunction):
         raise MetricError(
-            f"metric {goal.name!r} knows the labels of the validation rows only, and keeps them to itself: score other "
-            "rows with a metric that takes their labels"
+            f"metric {goal.name!r} has its own labels, for the validation rows only: score other rows with a metric "
+            "that takes their labels"
         )
     return goal.function if isinstance(goal, CellMetric) else goal
 
@@ -181,10 +181,10 @@ def labelled_problem(metric: ConfusionMetric, *, val: Rows, groups: Any, metadat
 
 
 def _of_cells(metric: CellMetric, val: Rows, classes: Any) -> CellMetric | LabelFunction:
-    """Return the metric for so many rows; or the function itself, where it reads more than weights of cells."""
+    """Return the metric for these rows, or the function itself if it reads more than the weights of cells."""
     given: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
     scaled = replace(metric, total=float(given.sum()))
-    weights = given / given.mean()  # the trial has an absolute tolerance
+    weights = given / given.mean()  # the comparison has an absolute tolerance
     rng, n_classes = np.random.default_rng(0), val.n_classes
     tried = [np.argmax(val.eta, axis=1), np.argmax(val.eta / val.eta.mean(axis=0), axis=1)]
     tried += [rng.integers(n_classes, size=val.n_rows) for _ in range(3)]
@@ -197,7 +197,7 @@ def _of_cells(metric: CellMetric, val: Rows, classes: Any) -> CellMetric | Label
 def _label_task(
     goal: LabelFunction, *, train: Rows | None, val: Rows, classes: Any, metadata: Mapping[str, Any]
 ) -> Task:
-    """Return the task of a function of labels that is no function of the confusion matrix."""
+    """Return the task of a function of labels that is not a function of the confusion matrix."""
     oracle = LabelOracle(goal, val.labels, classes=classes, weights=val.weights, metadata=metadata)
     problem = Problem.queried(train, val, kind=oracle.kind, takes_subsets=True, scale=goal.scale, reads_labels=True)
     return Task(problem=problem, oracle=oracle)
@@ -208,7 +208,5 @@ def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]
     if not hasattr(goal, "n_categories"):
         return None
     if GROUPS not in metadata or groups is None:
-        raise SettingError(
-            f"metric {goal.name!r} is over groups: pass groups=..., one value for each row it is told of"
-        )
+        raise SettingError(f"metric {goal.name!r} is over groups: pass groups=..., one value per row")
     return positions(one_a_row(metadata[GROUPS], name=GROUPS), groups, name=GROUPS, what="groups of the fit")

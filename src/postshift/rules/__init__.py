@@ -1,4 +1,4 @@
-"""The menu: ways to a plug-in rule, one file each, and the choice among them."""
+"""The rules of the menu, one file each, and the choice among them."""
 
 from __future__ import annotations
 

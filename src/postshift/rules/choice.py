@@ -1,11 +1,11 @@
-"""A choice that can be trusted: the menu, cross-validated on deterministic labels, and averaged or chosen from.
+"""Choose a rule from the menu, or average the rules, by cross-validation of their deterministic labels.
 
-With labels, every entry is refitted in every fold and scored by the metric of its pooled out-of-fold labels, with the
-recalls shrunk towards their mean: otherwise classes with one or two rows make every entry tie at 0. The selection
-(``rules/selection.py``) averages the entries or takes the best. What it comes to is compared with the base
-(``rules/verdict.py``) on labels that had no say in the selection, and the base is kept unless the chance that it is
-beaten is high enough. Where only values are known there are no folds: each candidate is scored once, and must beat the
-base by more than the noise of the rows on which they differ.
+With labels, every rule is refitted in every fold. Its score is the metric of its pooled out-of-fold labels. Recalls are
+shrunk towards their mean: without that, classes with one or two rows would make all rules tie at 0. The selection
+(``rules/selection.py``) averages the rules or takes the best one. The result is compared with the base
+(``rules/verdict.py``) on labels that were not used for the selection. The base is kept unless the probability that the
+result is better is high enough. If the metric only returns scores, there are no folds: each rule is scored once, and
+must beat the base by more than the noise of the rows on which their labels differ.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, lim
 from postshift.rules.selection import How, Selection, Selector
 from postshift.rules.verdict import Comparison, Intervals, compare
 
-Progress = Callable[[str, int], None]  # told the name of what comes next, and of how many
-AVERAGED_ROWS = 200_000  # of each sample; more rows bring less than the rules of an average differ by
-ADOPTED_FROM = 0.6  # chance that the rule is better than the base
-# The lowest of several rates is lower on few rows than in truth, most of all where the rates are level, as the best
-# rule's are: a rival needs a clearer lead.
+Progress = Callable[[str, int], None]  # called with the name of the next rule and the number of fits
+AVERAGED_ROWS = 200_000  # of each sample; with more rows, an average hardly changes
+ADOPTED_FROM = 0.6  # a rule is adopted if the chance that it is better than the base is above this
+# On few rows, the lowest of several rates is below its true value. This bias is largest if the rates are equal, as they
+# are for the best rule: a rule needs a clearer lead.
 MINIMUM_ADOPTED_FROM = 0.8
-FAR_ABOVE = 10  # answers of so many times the scale are of another one
+FAR_ABOVE = 10  # answers above this many times the scale suggest another scale
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedRule:
-    """Several fitted rules, their scores averaged by weight or, where ``votes``, their labels counted by weight."""
+    """A weighted average of fitted rules: of their scores or, if ``votes``, of their labels (a weighted vote)."""
 
     rules: tuple[FittedRule, ...]
     weights: FloatArray
@@ -58,35 +58,35 @@ class AveragedRule:
         return np.asarray(sum(w * part for w, part in zip(self.weights, parts, strict=True)))
 
     def graded(self, rows: Rows) -> FloatArray:
-        """Return by how much each class is raised, in shares of a row (n, m), also where labels are voted."""
+        """Return how much each class is raised, as shares (n, m) of each row, also if labels are voted."""
         parts = zip(self.weights, self.rules, strict=True)
         return np.asarray(sum(weight * rule.graded(rows) for weight, rule in parts))
 
     def _part(self, rule: FittedRule, rows: Rows) -> FloatArray:
-        """Return what a rule gives to the average; one that is alone gives its scores."""
+        """Return what a rule adds to the average: its scores, or its votes; a single rule adds its scores."""
         if self.votes and len(self.rules) > 1:
             return onehot(rule.labels(rows), n_classes=rows.n_classes)
         return rule.scores(rows)
 
     def labels(self, rows: Rows) -> IntArray:
-        """Return the deterministic label of every row; a rule that is alone labels in its own way."""
+        """Return the deterministic label of every row; a single rule keeps its own labels."""
         if len(self.rules) == 1:
             return self.rules[0].labels(rows)
         return np.asarray(np.argmax(self.scores(rows), axis=1))
 
     def distribution(self, rows: Rows) -> FloatArray:
-        """Return the randomised classifier: each rule's own, with its weight as probability."""
+        """Return the randomised classifier: the average of the rules' distributions, by weight."""
         return np.asarray(sum(w * rule.distribution(rows) for w, rule in zip(self.weights, self.rules, strict=True)))
 
 
 def alone(rule: FittedRule) -> AveragedRule:
-    """Return one rule as an average of itself."""
+    """Return one rule as an average of one."""
     return AveragedRule(rules=(rule,), weights=np.ones(1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chosen:
-    """What the choice came to, with the labels of the rows by which it was judged."""
+    """The result of the choice, with the labels of the rows on which it was judged."""
 
     rule: AveragedRule
     record: Record
@@ -95,18 +95,18 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """What the menu comes to: a selection of entries, compared with the base on labels that had no say in it."""
+    """The selected rules, compared with the base on labels that were not used for the selection."""
 
     selection: Selection
-    values: FloatArray  # of every entry
+    values: FloatArray  # the score of every rule
     comparison: Comparison
     few_rows: FewRows | None
     held_out: HeldOut
-    needed: float  # the chance to be better than the base from which it is adopted
+    needed: float  # adopted if the chance to be better than the base is above this
 
     @property
     def kept_out(self) -> bool:
-        """Whether the base is kept in its place."""
+        """Whether the base is kept instead."""
         weights = self.selection.weights
         return len(weights) > 1 and bool(weights[0] == 1 or self.comparison.chance <= self.needed)
 
@@ -118,19 +118,19 @@ class Choice:
     Parameters
     ----------
     how : {"average", "best", "only"}
-        With labels: average the entries (one 5-fold pass), take the best one (two passes), or take the last one
-        whatever it scores (no guard). Where only values are told: the best one, or the last one.
+        With labels: average the rules (one 5-fold pass), take the best one (two passes), or take the last one
+        whatever it scores (no guard). If the metric only returns scores: take the best one, or the last one.
     entries : tuple of rules, optional
-        By default the problem's menu. The first is the base.
+        The rules to choose from; by default the problem's menu. The first is the base.
     query_folds : int
-        Where only values are told, and of subsets of the rows too: the number of folds, each with queries of its own.
-        0 scores each candidate once on all rows.
+        If the metric only returns scores, but also scores subsets of the rows: the number of folds, each with its own
+        queries. 0 scores each rule once on all rows.
     budget : int, optional
-        Where only values are told: the most queries.
+        If the metric only returns scores: the maximum number of queries.
     random_state : int
-        Seed of folds and reweightings.
+        Seed of the folds and reweightings.
     n_jobs : int, optional
-        With labels: processes that share the folds; None is none but this one.
+        With labels: the number of processes for the folds. None means 1.
     """
 
     how: How = "average"
@@ -142,7 +142,7 @@ class Choice:
     n_jobs: int | None = None
 
     def fit(self, problem: Problem, *, fold_groups: Any = None, progress: Progress | None = None) -> Fit[Chosen]:
-        """Fit and choose; rows of one value in ``fold_groups`` stay in one fold, ``progress`` is told of each entry."""
+        """Fit and choose. Rows with the same ``fold_groups`` stay in one fold; ``progress`` is called for each fit."""
         entries = self.entries or menu(problem)
         if self.how not in get_args(How):
             raise SettingError(f"how must be one of {get_args(How)}. Got {self.how!r} instead")
@@ -151,20 +151,20 @@ class Choice:
         return (yield from self._by_queries(problem, self.affordable(problem), fold_groups))
 
     def bound(self, problem: Problem) -> int:
-        """Return the most queries that a fit asks: known before, never above the budget."""
+        """Return the maximum number of queries of a fit; it is known in advance and never above the budget."""
         if problem.is_labelled:
             return 0
         entries = self.affordable(problem)
         return sum(self._cost(rule, problem) for rule in entries) + len(entries)
 
     def _cost(self, rule: Rule, problem: Problem) -> int:
-        """Return the most queries for one entry: a fit per fold, and one on all rows."""
+        """Return the maximum number of queries for one rule: one fit per fold, and one on all rows."""
         return rule.bound(problem) * (self.query_folds + 1)
 
     # -- with labels ------------------------------------------------------------------------------------
 
     def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
-        """Score every entry out of fold, select, compare with the base, and fit again what has weight."""
+        """Score every rule out of fold, select, compare with the base, and refit the rules that have weight."""
         candidate = self.candidate(problem, entries, fold_groups, progress)
         fallback = self.how != "only" and candidate.kept_out
         selection = _base_alone(len(entries)) if fallback else candidate.selection
@@ -198,13 +198,13 @@ class Choice:
     def candidate(
         self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any = None, progress: Progress | None = None
     ) -> Candidate:
-        """Return what the menu comes to, before it is adopted or not, compared with the base."""
+        """Select from the menu and compare the selection with the base, before it is adopted or not."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
         passes = list(self._folds(small, groups))
         n_fits = sum(len(folds) for folds in passes) * len(entries)
-        tell = progress or _silent
+        report = progress or _silent
         scored = [
-            out_of_fold(small, entries, folds, progress=lambda name: tell(name, n_fits), n_jobs=self.n_jobs)
+            out_of_fold(small, entries, folds, progress=lambda name: report(name, n_fits), n_jobs=self.n_jobs)
             for folds in passes
         ]
         scored[0] = in_parts(scored[0], groups, n_parts=self.n_folds, seed=self.random_state)
@@ -221,7 +221,7 @@ class Choice:
         )
 
     def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
-        """Yield one pass of folds, two for the best; above the limit one hold-out."""
+        """Yield one pass of folds, or two for ``how='best'``; above the row limit, one hold-out."""
         first = make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state)
         yield first
         if self.how == "best" and len(first) > 1:
@@ -230,7 +230,7 @@ class Choice:
     # -- by queries -------------------------------------------------------------------------------------
 
     def affordable(self, problem: Problem) -> tuple[Rule, ...]:
-        """Return the entries that the budget pays for, the dear ones with fewer iterations or not at all."""
+        """Return the rules that the budget pays for; expensive ones get fewer iterations or are left out."""
         entries = self.entries or menu(problem)
         if self.budget is None:
             return entries
@@ -243,15 +243,15 @@ class Choice:
                 left -= self._cost(fitting, problem)
         if left < 0 or len(chosen) < 2:
             raise BudgetError(
-                f"a budget of {self.budget} queries does not pay for the base and one more rule on {len(entries)} "
-                "entries: raise it"
+                f"a budget of {self.budget} queries is too small for the base and one more of the "
+                f"{len(entries)} rules: raise it"
             )
         return tuple(chosen)
 
     def _by_queries(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any) -> Fit[Chosen]:
-        """Score each candidate's labels once on all rows; the base stands unless it is beaten by more than noise.
+        """Score each rule's labels once on all rows; the base is kept unless it is beaten by more than the noise.
 
-        With folds the labels are out of fold, and to beat the base at all is enough.
+        With folds, the labels are out of fold, and any lead over the base is enough.
         """
         labels: list[IntArray] = []
         rules: list[AveragedRule] = []
@@ -290,7 +290,7 @@ class Choice:
         return Chosen(rule=rules[best], record=record, held_out=held_out)
 
     def _queried_labels(self, problem: Problem, rule: Rule, found: FittedRule, fold_groups: Any) -> Fit[IntArray]:
-        """Return a rule's labels on all rows, out of fold where folds were asked for."""
+        """Return a rule's labels on all rows; with folds, they are out of fold."""
         if self.query_folds == 0:
             return found.labels(problem.val)
         labels = np.empty(problem.val.n_rows, dtype=np.intp)
@@ -301,7 +301,7 @@ class Choice:
 
 
 def _silent(*_: Any) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def _base_alone(n_entries: int) -> Selection:
@@ -310,12 +310,12 @@ def _base_alone(n_entries: int) -> Selection:
 
 
 def _values(scored: OutOfFold) -> FloatArray:
-    """Return the metric of every entry's labels."""
+    """Return the score of every rule's labels."""
     return np.array([float(scored.problem.metric_of(scored.problem.label_confusion(each))) for each in scored.labels])
 
 
 def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) -> AveragedRule:
-    """Fit the entries that have weight to all rows; where they are several, to as many as they are worth."""
+    """Refit the rules that have weight to all rows; several rules are fitted to ``AVERAGED_ROWS`` rows at most."""
     weights = selection.weights
     kept = [k for k in range(len(entries)) if weights[k] > NEGLIGIBLE]
     if len(kept) > 1:
@@ -325,7 +325,7 @@ def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) 
 
 
 def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
-    """Return the rule if the budget pays for it, with fewer iterations if need be."""
+    """Return the rule if the budget pays for it, with fewer iterations if necessary."""
     if rule.bound(problem) <= left:
         return rule
     if isinstance(rule, Influence | Paper):
@@ -337,20 +337,20 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
 
 
 def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
-    """Return what makes answers doubtful: none depends on what was predicted, or all are of another scale.
+    """Return doubts about the answers, and warn: they do not depend on the labels, or have another scale.
 
-    Where folds decide, the scale does not matter, and is None.
+    With folds the scale does not matter, and is None.
     """
     found = []
     if len(values) > 1 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
         found.append(
-            f"all {len(values)} rules were told the same value, {values[0]:.3f}, though their labels differ: does "
-            "whoever answers read these labels? Where classes have names, give them (classes=...)"
+            f"all {len(values)} rules scored the same, {values[0]:.3f}, although their labels differ: does the metric "
+            "read the labels? If the classes have names, pass them (classes=...)"
         )
     if scale is not None and np.abs(values).max() > FAR_ABOVE * scale:
         found.append(
-            f"answers are up to {np.abs(values).max():.6g}, and noise is judged for a metric whose range is about "
-            f"{scale:g}: say what its range is (scale=..., on the command line --metric-scale)"
+            f"answers are as large as {np.abs(values).max():.6g}, but the noise is computed for a metric with a range "
+            f"of about {scale:g}: set the range of your metric (scale=..., on the command line --metric-scale)"
         )
     for text in found:
         warnings.warn(text, PostshiftWarning, stacklevel=2)

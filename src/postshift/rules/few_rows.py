@@ -1,4 +1,4 @@
-"""Categories that rest on few validation rows: their scores are mostly chance, and so is what a mean of them says."""
+"""Categories with few validation rows: their scores, and means over them, are mostly chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from postshift._validation import IntArray
 from postshift.rules.problem import Problem
 
-FEWEST = 5  # rows of a category; with fewer it is named
+FEWEST = 5  # categories with fewer rows are named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class FewRows:
     """Categories with few rows, how many rows they have, and the scores without them.
 
     A category is the position of a class or, for a metric over groups, ``group * n_classes + class``. The scores are
-    None where no more than one class is left.
+    None if at most one class is left.
     """
 
     categories: tuple[int, ...]
@@ -27,7 +27,7 @@ class FewRows:
 
 
 def few_rows(problem: Problem, labels: IntArray, base: IntArray) -> FewRows | None:
-    """Return the categories with few rows; None where there are none."""
+    """Return the categories with few rows, or None if there are none."""
     categories = problem.confusion_rows(slice(None))[0]
     counts = np.bincount(categories, minlength=problem.n_categories)
     few = np.flatnonzero((counts > 0) & (counts < FEWEST))
@@ -46,7 +46,7 @@ def few_rows(problem: Problem, labels: IntArray, base: IntArray) -> FewRows | No
 
 
 def _without(rest: Problem, labels: IntArray, n_few: int) -> float:
-    """Return the metric of the other rows; a mean over the classes is over those that are left."""
+    """Return the metric of the other rows; a mean over classes is over the remaining classes."""
     value = float(rest.metric_of(rest.label_confusion(labels)))
-    averaged = getattr(rest.metric, "average", None) == "macro"  # it counts 0 for a class without rows
+    averaged = getattr(rest.metric, "average", None) == "macro"  # a macro average counts 0 for a class without rows
     return value * rest.n_classes / (rest.n_classes - n_few) if averaged else value

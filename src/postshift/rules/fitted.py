@@ -1,8 +1,8 @@
-"""A fitted rule: a posterior, a mixture of plug-ins on it, and how labels are taken from the mixture.
+"""A fitted rule: a posterior, a mixture of plug-ins on it, and the way to deterministic labels.
 
 A mixture of plug-ins predicts at random. Three ways to deterministic labels are scored, and the best is kept: the
-likeliest class (``votes``), the class with the highest average of the members' scores, each member's scores divided by
-their spread (``scores``), and the best single member. A mixture may score .50 where its likeliest class scores 0.
+most probable class (``votes``), the class with the highest average of the members' scores, each divided by its spread
+(``scores``), and the best single member. A mixture may score 0.50 while its most probable class scores 0.
 """
 
 from __future__ import annotations
@@ -27,34 +27,32 @@ from postshift.rules.posterior import Identity, Posterior
 from postshift.rules.problem import Problem
 
 Labelling = Literal["votes", "scores"]
-LABELLING_QUERIES = 4  # what with_best_labels asks at the most
-_BLOCK_CELLS = (
-    1 << 16
-)  # of a table of scores, 512 KB: much larger ones are asked of the system and given back every time
-SHOWN = 1e-3  # a lead of the randomised classifier that three digits show
-LABELLING_ROWS = 20_000  # so many rows, where their labels are at hand, tell the ways to labels apart
+LABELLING_QUERIES = 4  # the maximum number of queries of with_best_labels
+_BLOCK_CELLS = 1 << 16  # of a table of scores, 512 KB; much larger tables are allocated anew each time
+SHOWN = 1e-3  # the smallest lead of the randomised classifier that three decimals show
+LABELLING_ROWS = 20_000  # with labels, this many rows are enough to compare the ways to labels
 
 
 class Rule(Protocol):
-    """One entry of the menu: a way to a fitted rule."""
+    """One rule of the menu, before it is fitted."""
 
     @property
     def name(self) -> str:
-        """What the entry is called."""
+        """The name of the rule."""
 
     def usable(self, problem: Problem) -> bool:
         """Return whether the problem has what the rule needs."""
 
     def bound(self, problem: Problem) -> int:
-        """Return the most queries that a fit asks."""
+        """Return the maximum number of queries of a fit."""
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
-        """Fit, asking through ``yield`` where the labels are not at hand."""
+        """Fit; if the labels are not available, ask through ``yield``."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRule:
-    """A classifier of rows of a :class:`~postshift.core.rows.Rows`; ``trace`` is its loop's, if it had one."""
+    """A classifier of :class:`~postshift.core.rows.Rows`; ``trace`` is that of its Frank-Wolfe loop, if it has one."""
 
     name: str
     mixture: Mixture
@@ -73,7 +71,7 @@ class FittedRule:
         return np.asarray(np.argmax(mixture_table(self.mixture, eta, phi), axis=1))
 
     def distribution(self, rows: Rows) -> FloatArray:
-        """Return the randomised classifier: where a minimum is to be maximised, it may be better than any labels."""
+        """Return the randomised classifier; if the metric is a minimum, it may score higher than any labels."""
         return mixture_table(self.mixture, *self._read(rows))
 
     def scores(self, rows: Rows) -> FloatArray:
@@ -86,29 +84,29 @@ class FittedRule:
         return mixture_table(self.mixture, eta, phi)
 
     def graded(self, rows: Rows) -> FloatArray:
-        """Return how much the plug-ins raise each class, in shares of a row (n, m): votes would tell who wins only."""
+        """Return how much the plug-ins raise each class, as shares (n, m); votes would only show the winner."""
         eta, phi = self._read(rows)
         members = zip(self.mixture.members, self.mixture.shares, strict=True)
         return np.asarray(sum(share * _in_shares(np.maximum(member.scores(eta, phi), 0)) for member, share in members))
 
     @property
     def _weighs_odds(self) -> bool:
-        """Whether it is one plug-in with weights per class; weights of either sign are no odds."""
+        """Whether the mixture is one plug-in with weights per class, none of them negative."""
         (member, *others) = self.mixture.members
         return not others and member.weighting.name == DIAGONAL.name and not (member.alpha < 0).any()
 
     def through(self, posterior: Posterior, name: str) -> FittedRule:
-        """Return the rule that reads another posterior first."""
+        """Return the rule with this posterior and this name."""
         return replace(self, posterior=posterior, name=name)
 
     def _read(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return what the plug-ins read."""
+        """Return the probabilities and basis functions that the plug-ins read."""
         return self.posterior(rows.eta), rows.functions(self.basis)
 
     def averaged(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the members' scores of rows that the posterior has seen, each over its spread, averaged by shares.
+        """Return the members' scores, each divided by its spread, averaged by shares; eta is the posterior's output.
 
-        Scores are linear in the coefficients: members of one weighting are scored as one.
+        Scores are linear in the coefficients, so members with the same weighting are scored together.
         """
         scales = np.ones(len(self.mixture.members)) if self.scales is None else self.scales
         merged: dict[str, PlugIn] = {}
@@ -120,7 +118,7 @@ class FittedRule:
 
 
 def _in_shares(raised: FloatArray) -> FloatArray:
-    """Return rows that sum to 1, even ones where there is nothing to share."""
+    """Return rows that sum to 1; rows of zeros get equal shares."""
     sums = raised.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(raised, sums, out=np.full_like(raised, 1 / raised.shape[1]), where=sums > 0))
 
@@ -144,9 +142,9 @@ def loop_rule(name: str, run: Fit[FitResult], problem: Problem, *, basis: str) -
 def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     """Return the rule with the way to deterministic labels that scores best on the validation rows.
 
-    The likeliest class (for a minimum: the averaged scores) stands unless another way beats it by more than the noise
-    of the rows on which they differ: the best of thirty members on few rows is mostly luck. Where even the best labels
-    stay as far behind the randomised classifier, the rule says so.
+    The most probable class (for a minimum: the averaged scores) is kept unless another way beats it by more than the
+    noise of the rows on which they differ: on few rows, the best of thirty members is mostly luck. If the randomised
+    classifier beats even the best labels by more than the noise, the rule gets a note.
     """
     problem = problem.few_rows(LABELLING_ROWS)
     members = _Members.of(rule, problem.val)
@@ -154,9 +152,9 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
     spread = replace(rule, labelling="scores", scales=members.scales)
     averaged = np.argmax(spread.averaged(problem.val.eta, problem.val.functions(rule.basis)), axis=1)
     order = np.argsort(-rule.mixture.shares, kind="stable")
-    kept = order if problem.is_labelled else order[:1]  # where every query costs, only the largest member
+    kept = order if problem.is_labelled else order[:1]  # with queries, only the largest member
     singles = [(_single(rule, k), members.labels[k]) for k in kept]
-    # A minimum sits where two recalls meet, and there votes are a matter of chance: averaged scores come first.
+    # The best minimum is where two recalls are equal, and there votes are mostly chance: averaged scores come first.
     usual = [(spread, averaged), votes] if hasattr(problem.metric, "smoothed") else [votes, (spread, averaged)]
     options, labels = [option for option, _ in (*usual, *singles)], [found for _, found in (*usual, *singles)]
     values = np.array((yield from problem.label_scores(labels)))
@@ -176,9 +174,9 @@ def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Members:
-    """What the members of a mixture say of the rows of a table, each of them scored once.
+    """The labels, spreads and distribution of the members of a mixture, each scored once.
 
-    The table is seen from inside the rule's posterior: its eta is what the plug-ins read.
+    The eta of the rows is the output of the rule's posterior: what the plug-ins read.
     """
 
     labels: IntArray  # of each member (T, n)
@@ -203,12 +201,12 @@ class _Members:
 
 
 def _single(rule: FittedRule, member: int) -> FittedRule:
-    """Return the rule with one member alone."""
+    """Return the rule with one member only."""
     return replace(rule, mixture=Mixture.of([rule.mixture.members[member]], [1.0]))
 
 
 def paired_noise(labels: IntArray, others: IntArray | None = None, *, drawn: FloatArray | None = None) -> float:
-    """Return the standard error of a difference of shares of rows, from the rows on which two predictions differ."""
+    """Return the standard error of a difference of shares of rows, from the rows on which predictions differ."""
     same = labels == others if drawn is None else drawn[np.arange(len(labels)), labels]
     apart = max(0.0, 1 - float(np.mean(same)))
     return float(np.sqrt(apart / len(labels)))

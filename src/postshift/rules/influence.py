@@ -1,4 +1,4 @@
-"""Influence regression as an entry of the menu."""
+"""Influence regression as a rule of the menu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postshift.rules.problem import Problem, engine_over
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """Influence regression over one basis (:mod:`postshift.core.influence`), its diagonal part and its rest together.
+    """Influence regression over one basis (:mod:`postshift.core.influence`), with full weights.
 
     Parameters
     ----------
@@ -28,15 +28,15 @@ class Influence:
 
     @property
     def name(self) -> str:
-        """What the entry is called."""
+        """The name of the rule."""
         return f"influence [{self.basis}]"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether the basis is there."""
+        """Return whether the rows have this basis."""
         return self.basis in problem.val.bases
 
     def bound(self, problem: Problem) -> int:
-        """Return one query per probe and iteration, and a few for the labels."""
+        """Return the maximum number of queries: one per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
         n_features: int = problem.val.functions(self.basis).shape[1] * problem.n_classes

@@ -1,4 +1,4 @@
-"""The menu: which rules are tried, by what the problem offers."""
+"""The menu: which rules are tried for a problem."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from postshift.rules.simple import Base, InversePrior
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 from postshift.rules.stacked import Stacked
 
-AUTOMATIC: dict[str, How] = {"auto": "average", "best": "best"}  # methods that stand for the menu, and how it is used
+AUTOMATIC: dict[str, How] = {"auto": "average", "best": "best"}  # methods that use the whole menu, and how
 QUERY_ITERATIONS = 10
-QUERY_PROBES = 500  # more probes an iteration than this are too dear where each is a query
+QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
 
 def menu(problem: Problem) -> tuple[Rule, ...]:
-    """Return the entries that the problem has the means for, the base first.
+    """Return the rules that can be used for a problem, the base first.
 
     With labels: the model as it is, the inverse prior, the smoothed plug-in, the stack alone and with the smoothed
-    plug-in and expected utility, and influence regression on eta and on the stack over every basis. Where only values
-    are told: the label-free ones, with influence regression over one basis and few iterations, or, where it would take
-    too many probes, the paper's method with diagonal weights; and, where there are labels all the same, the stack.
+    plug-in and expected utility, and influence regression on eta and on the stack over every basis. If the metric
+    only returns scores: the rules that need no labels, with influence regression over one basis and few iterations. If
+    that would need too many probes, the paper's method with diagonal weights takes its place. If there are labels, the
+    stack is tried too.
     """
     if problem.is_labelled:
         bases = list(problem.val.bases)
@@ -39,17 +40,17 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
     else:
         basis = _main_basis(problem)
         n_probes = problem.val.bases[basis].shape[1] * problem.n_classes**2
-        dear = n_probes > QUERY_PROBES
-        main: Rule = Paper(basis, max_iter=QUERY_ITERATIONS) if dear else Influence(basis, QUERY_ITERATIONS)
+        too_many = n_probes > QUERY_PROBES
+        main: Rule = Paper(basis, max_iter=QUERY_ITERATIONS) if too_many else Influence(basis, QUERY_ITERATIONS)
         every = [Base(), InversePrior(), SmoothedPlugin(), main]
         every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(main)]
     return tuple(rule for rule in every if rule.usable(problem))
 
 
 def rule_named(name: str, problem: Problem) -> Rule:
-    """Return any rule by its name, whether on the problem's menu or not.
+    """Return a rule by its name, whether it is on the problem's menu or not.
 
-    ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these methods over the user's basis, the last one.
+    ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these rules over the last basis, which is the user's.
     """
     known = _named(list(problem.val.bases))
     if name not in known:
@@ -58,13 +59,13 @@ def rule_named(name: str, problem: Problem) -> Rule:
         raise SettingError(
             f"rule {name!r} cannot be used here (available: {_offered(problem)}): give validation labels, and a metric "
             "of the confusion matrix (a name, from_confusion, or a function that takes sample_weight); or choose "
-            "another rule, or all that can be used ('auto')"
+            "another rule, or 'auto' for all rules that can be used"
         )
     return known[name]
 
 
 def check_method(method: Any) -> None:
-    """Raise if ``method`` is unknown whatever the bases are called."""
+    """Raise if ``method`` is unknown; a name in brackets may be that of any basis."""
     if not isinstance(method, str):
         raise SettingError(f"method must be a name. Got {method!r} instead")
     basis = method.partition(" [")[2].removesuffix("]") or CONSTANT
@@ -89,12 +90,12 @@ def _named(bases: Sequence[str]) -> dict[str, Rule]:
 
 
 def _main_basis(problem: Problem) -> str:
-    """Return the user's basis, if there is one."""
+    """Return the user's basis, or the constant basis if there is none."""
     return list(problem.val.bases)[-1]
 
 
 def _offered(problem: Problem) -> str:
-    """Say what the problem has."""
+    """Describe what the problem has."""
     labels = [
         f"{name} labels"
         for name, part in (("training", problem.train), ("validation", problem.val))

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from postshift._validation import FloatArray, IntArray, relative_weights
 
-FLOOR = 1e-6  # probabilities below it count as it
+FLOOR = 1e-6  # smaller probabilities are raised to this value
 
 
 class Posterior(Protocol):
@@ -52,7 +52,7 @@ def centred_logs(eta: FloatArray) -> FloatArray:
 
 
 def fit_stack(eta: FloatArray, labels: IntArray, weights: FloatArray | None) -> Stack:
-    """Fit the stack by ridge multinomial logistic regression (C = 1), whatever the scale of the weights."""
+    """Fit the stack by ridge multinomial logistic regression (C = 1); the scale of the weights does not matter."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -65,7 +65,7 @@ def fit_stack(eta: FloatArray, labels: IntArray, weights: FloatArray | None) -> 
         return Stack(np.zeros((n_classes, 1)), np.zeros(1), seen)
     model = LogisticRegression(C=1.0, max_iter=2000, tol=1e-6)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # where it stops is scored like any other rule
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a fit that stops early is scored like any other rule
         model.fit(centred_logs(eta), labels, sample_weight=weights)
     coef, intercept = model.coef_, model.intercept_
     if len(seen) == 2:  # scikit-learn gives the second class's score against 0

@@ -25,7 +25,7 @@ from postshift.rules.posterior import Stack, fit_stack
 
 @dataclass(frozen=True, eq=False)
 class FilledIn:
-    """A metric that needs every class and cannot leave one out, where some have no rows: their recall counts as 1.
+    """A metric that needs every class, for rows that lack some classes: the recall of these counts as 1.
 
     The metrics of this library leave such classes out themselves (``skips_absent``).
     """
@@ -50,21 +50,21 @@ class FilledIn:
         return int(getattr(self.inner, "n_categories", self.n_classes))
 
     def value(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric of the matrix that is filled in."""
+        """Return the metric of the filled-in matrix."""
         return np.asarray(self.inner.value(self._filled(confusion)))
 
     def _filled(self, confusion: FloatArray) -> FloatArray:
-        """Return the matrix with a speck of weight on the diagonal of the missing rows."""
+        """Return the matrix with a tiny weight on the diagonal of the missing rows."""
         filled = np.array(confusion)
         filled[..., self.missing, self.missing % self.n_classes] = 1e-12
         return filled
 
 
 class FilledInDifferentiable(FilledIn):
-    """The same of a metric that has a gradient."""
+    """The same for a metric that has a gradient."""
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return the metric's gradient; rows that are missing do not move."""
+        """Return the metric's gradient; it is 0 in the missing rows."""
         slopes = np.array(self.inner.gradient(self._filled(confusion)))
         slopes[self.missing] = 0
         return slopes
@@ -94,8 +94,8 @@ class Problem:
 
         The metric is maximised; a cost is minimised, and its scores are negative.
 
-        Classes without validation rows are left as they are, with a warning: a metric of the recalls is that of the
-        recalls of the others.
+        Classes without validation rows give a warning. A metric of the recalls then uses the recalls of the other
+        classes.
         """
         train, val = _checked_sides(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
@@ -125,12 +125,12 @@ class Problem:
         scale: float = 1.0,
         reads_labels: bool = False,
     ) -> Problem:
-        """Return a problem of which only scores of predictions are known.
+        """Return a problem that only returns scores of predictions.
 
         ``takes_subsets`` says that the oracle also scores predictions of some of the rows (``query.rows``). ``scale``
-        is the width of the metric's range, 1 for shares of rows: differences below the noise of so many rows, on that
-        scale, are not trusted. ``reads_labels`` lets rules such as the stack read the labels of ``val`` all the same;
-        otherwise these are dropped.
+        is the width of the metric's range, 1 for shares of rows. Differences below the noise, which is computed from
+        the number of rows and this scale, are not trusted. ``reads_labels`` lets rules such as the stack read the
+        labels of ``val``; otherwise they are dropped.
         """
         train, val = _checked_sides(train, val)
         if not reads_labels:
@@ -141,7 +141,7 @@ class Problem:
         return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engines behind where the problem goes to another process."""
+        """Drop the engines when the problem is sent to another process."""
         return {name: value for name, value in vars(self).items() if name != "_held"}
 
     @property
@@ -151,7 +151,7 @@ class Problem:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the labels are here, so that nothing is asked."""
+        """Whether the labels are available, so that no query is needed."""
         return self.categories is not None
 
     @property
@@ -180,7 +180,7 @@ class Problem:
 
     @property
     def fitting_metric(self) -> ConfusionMetric:
-        """The metric that rules optimise: a smooth one in place of a minimum."""
+        """The metric that rules optimise; a minimum is replaced by a smooth metric."""
         smoothed = getattr(self.metric, "smoothed", None)
         return self.scoring_metric if smoothed is None else smoothed(self.counts)
 
@@ -210,12 +210,12 @@ class Problem:
         return np.asarray(counted.reshape(self.n_categories, -1) / counted.sum())
 
     def label_confusions(self, weights: FloatArray, labels: IntArray) -> FloatArray:
-        """Return the confusion matrices (B, R, m) of labels where the validation rows have weights (B, n)."""
+        """Return the confusion matrices (B, R, m) of labels, for weights (B, n) of the validation rows."""
         size = {"n_categories": self.n_categories, "n_classes": self.n_classes}
         return label_confusions(weights, self._categories, labels, **size)
 
     def confusion_rows(self, order: IntArray | slice) -> tuple[IntArray, FloatArray]:
-        """Return category and share of weight of the validation rows, in an order."""
+        """Return category and share of weight of the validation rows, in this order."""
         return self._categories[order], self.row_weights[order]
 
     def metric_of(self, confusions: FloatArray) -> FloatArray:
@@ -223,7 +223,7 @@ class Problem:
         return value_of(self.scoring_metric, np.maximum(confusions, 0))
 
     def scores(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
-        """Return the score of class distributions (n, m), asked for where the labels are not here."""
+        """Return the score of class distributions (n, m); if the labels are not available, ask for it."""
         if self.is_labelled:
             return [float(self.metric_of(self.confusion(table))) for table in tables]
         shown = "these predictions" if self.kind.soft else "these labels"
@@ -232,28 +232,28 @@ class Problem:
         return [float(answer) for answer in answers]
 
     def label_scores(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
-        """Return the score of deterministic labels; where the true labels are here, rows are counted."""
+        """Return the score of deterministic labels; if the true labels are available, count rows."""
         if self.is_labelled:
             return [float(self.metric_of(self.label_confusion(each))) for each in labels]
         return (yield from self.scores([onehot(each, n_classes=self.n_classes) for each in labels]))
 
     def _query(self, key: str, text: str, table: FloatArray) -> Query:
-        """Return a query about a table, as the oracle takes it."""
+        """Return a query about a table, in the form that the oracle takes."""
         shown, n_rows = self.kind.shown(table), self.val.n_rows
         return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, _predict=lambda: shown)
 
     def about(self, query: Query) -> Query:
-        """Return a query about these rows as one about rows of the whole sample."""
+        """Return a query about these rows as a query about rows of the whole sample."""
         return query if self.rows is None else query.restricted(self.rows, n_rows=self.n_total or len(self.rows))
 
     def asking(self, fit: Fit[Any], *, as_rule: Callable[[Any], Any]) -> Fit[Any]:
-        """Pass on the queries of a fit to these rows; the rules it scores count where it is fitted to all rows."""
+        """Pass on the queries of a fit, and the rules that it scores if it is fitted to all rows."""
         if self.is_labelled:
             return fit
         return asking(fit, about=self.about, as_rule=as_rule if self.rows is None else None)
 
     def held(self, basis: str) -> MemoryEngine | None:
-        """Return the engine that holds the validation rows with their categories; None where only scores are known."""
+        """Return the engine that holds the validation rows with their categories, or None if only scores are known."""
         if not self.is_labelled:
             return None
         if basis not in self._held:
@@ -267,12 +267,12 @@ class Problem:
         return {}
 
     def with_eta(self, posterior: Posterior) -> Problem:
-        """Return the problem as seen through a posterior: eta replaced on both sides."""
+        """Return the problem with eta replaced by its posterior, in training and validation rows."""
         train = None if self.train is None else self.train.through(posterior)
         return replace(self, train=train, val=self.val.through(posterior))
 
     def digest(self) -> str:
-        """Return a digest of all that the answers depend on, by which a journal is matched to its problem."""
+        """Return a digest of everything that the answers depend on; it matches a journal to its problem."""
         about = f"{self.kind.name}/{float(self.scale)!r}/{bool(self.takes_subsets)}/{self.n_total}"
         digest = hashlib.blake2b(about.encode(), digest_size=16)
         parts: dict[str, Any] = {"categories": self.categories, "rows": self.rows}
@@ -289,23 +289,23 @@ class Problem:
 
     @cached_property
     def stacked(self) -> tuple[Stack, Problem]:
-        """The stack fitted to the validation labels, and the problem seen through it; fitted once for all rules."""
+        """The stack fitted to the validation labels, and the problem with its posterior; fitted once for all rules."""
         if self.val.labels is None:
-            raise LabelError("a stack is fitted to validation labels, and there are none")
+            raise LabelError("the stack needs validation labels: give them, or choose another rule")
         stack = fit_stack(self.val.eta, self.val.labels, self.val.weights)
         return stack, self.with_eta(stack)
 
     def take(self, rows: IntArray) -> Problem:
-        """Return the problem on some validation rows only."""
+        """Return the problem on some of the validation rows."""
         if self.is_labelled:
             return replace(self, val=self.val.take(rows), categories=self._categories[rows])
         if not self.takes_subsets:
-            raise MetricError("the oracle scores all validation rows or none (takes_subsets): no folds can be made")
+            raise MetricError("the oracle only scores all validation rows at once, so no folds can be made")
         of_all = rows if self.rows is None else self.rows[rows]
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 
     def few_rows(self, n_rows: int) -> Problem:
-        """Return the problem on at most so many rows of each sample, a fixed draw, where the labels are here."""
+        """Return the problem on a fixed draw of at most ``n_rows`` rows of each sample; without labels, unchanged."""
         if not self.is_labelled:
             return self
         few = self if self.val.n_rows <= n_rows else self.take(_drawn(self.val.n_rows, n_rows))
@@ -316,14 +316,14 @@ class Problem:
 
     @property
     def _categories(self) -> IntArray:
-        """The category of every validation row, refused where only scores are known."""
+        """The category of every validation row; an error if only scores are known."""
         if self.categories is None:
             raise MetricError("this problem only returns scores; the labels are not available")
         return self.categories
 
 
 def engine_over(rows: Rows, basis: str) -> Engine:
-    """Return the engine over one basis, of all rows; made once, for all rules."""
+    """Return the engine of all rows over one basis; it is made once for all rules."""
     if basis not in rows.engines:
         rows.engines[basis] = MemoryEngine(rows.over(basis)) if rows.whole is None else rows.whole.engine(basis)
     engine: Engine = rows.engines[basis]
@@ -336,7 +336,7 @@ def _drawn(n_rows: int, size: int) -> IntArray:
 
 
 def _checked_sides(train: Rows | None, val: Rows) -> tuple[Rows | None, Rows]:
-    """Return both sides with weights of mean 1, refused where they do not fit each other."""
+    """Return both samples with weights of mean 1; raise if their classes or bases differ."""
     check_rows(val.n_rows, name="validation")
     if train is None:
         return None, val.relative()

@@ -1,4 +1,4 @@
-"""What the choice leaves behind: every entry, the scores, and why the result is what it is, in a sentence."""
+"""The record of the choice: every rule, the scores, and the reason for the result in one sentence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.verdict import Comparison, Intervals
 
-NEGLIGIBLE = 1e-3  # entries of less weight are not fitted again
+NEGLIGIBLE = 1e-3  # rules with less weight are not refitted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the record: an entry, its score on rows not used for its fit, and its weight in the result."""
+    """One line of the record: a rule, its score on rows not used for its fit, and its weight in the result."""
 
     name: str
     score: float
@@ -26,30 +26,30 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Why the result is what it is; ``notes`` say where only a randomised classifier reaches the optimum.
+    """The reason for the result; ``notes`` say if only a randomised classifier reaches the optimum.
 
     Attributes
     ----------
     how : str
-        How it was chosen.
+        How the result was chosen.
     entries : tuple of Entry
-        Every entry of the menu.
+        Every rule of the menu.
     score, base_score : float
-        Of the result and of the base, on labels that had no say in the choice. Where only values are known, ``score``
-        is the best of ``len(entries)`` scores on the same rows.
+        The scores of the result and of the base, on labels that were not used for the choice. If the metric only
+        returns scores, ``score`` is the best of ``len(entries)`` scores on the same rows.
     noise : float
-        The standard error of the candidate's gain; where only values are known, of a difference of shares of rows, from
-        the rows on which the candidate and the base differ.
+        The standard error of the candidate's gain. If the metric only returns scores: the standard error of a
+        difference of shares of rows, from the rows on which the labels of the candidate and the base differ.
     fallback : bool
         Whether the base was kept.
     reason : str
-        All that in a sentence.
+        The reason, in one sentence.
     intervals : Intervals or None
-        Of the result; None where only values are known, as these give no honest one.
+        The intervals of the result; None if the metric only returns scores, which give no honest interval.
     candidate : Comparison or None
-        The rule before it was adopted or not, against the base.
+        The selected rule compared with the base, whether it was adopted or not.
     few_rows : FewRows or None
-        The categories that rest on few rows.
+        The categories with few rows.
     """
 
     how: Literal["average", "best", "only", "queries"]
@@ -66,7 +66,7 @@ class Record:
 
 
 def lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) -> tuple[Entry, ...]:
-    """Return the record's lines."""
+    """Return the lines of the record."""
     return tuple(
         Entry(name=rule.name, score=float(value), weight=float(weight))
         for rule, value, weight in zip(entries, values, weights, strict=True)
@@ -76,7 +76,7 @@ def lines(entries: tuple[Rule, ...], values: FloatArray, weights: FloatArray) ->
 def reason_of(
     entries: tuple[Rule, ...], weights: FloatArray, found: Comparison, *, needed: float, fallback: bool, asked: bool
 ) -> str:
-    """Say in a sentence why the result is what it is."""
+    """Return the reason for the result, in one sentence."""
     top = entries[int(np.argmax(weights))].name
     against = f"{found.score:.3f} (base {found.base_score:.3f}, gain {found.gain:+.3f} +- {found.noise:.3f})"
     if len(entries) == 1:
@@ -99,7 +99,7 @@ def reason_of(
 def queried_reason(
     entries: tuple[Rule, ...], values: FloatArray, rival: int, noise: float, *, fallback: bool, asked: bool
 ) -> str:
-    """Say in a sentence why the result is what it is, where only values are known."""
+    """Return the reason for the result, in one sentence, if the metric only returns scores."""
     name, score, base = entries[rival].name, values[rival], values[0]
     if len(entries) == 1:
         return f"you chose {name!r}: {score:.3f}"
@@ -107,10 +107,13 @@ def queried_reason(
     if asked:
         return f"you chose {name!r}: {against}{', it scores lower than the base' if score < base else ''}"
     if fallback:
-        return f"the base is kept: {name!r} has the highest score of the others, {against}, no more than noise above"
+        return (
+            f"the base is kept: {name!r} scores highest of the other rules, {against}, but not above the base by more "
+            "than the noise"
+        )
     return f"{name!r} has the best of {len(entries)} scores on the same rows: {against}"
 
 
 def notes_of(rules: tuple[FittedRule, ...]) -> tuple[str, ...]:
-    """Return what the fitted rules have to say, each under its name."""
+    """Return the notes of the fitted rules, each with the rule's name."""
     return tuple(f"{rule.name}: {rule.note}" for rule in rules if getattr(rule, "note", ""))

@@ -1,4 +1,4 @@
-"""How the entries of the menu are scored: folds, out-of-fold labels, shrunk recalls, and the noise between entries."""
+"""How the rules of the menu are scored: folds, out-of-fold labels, shrunk recalls, and reweighted rows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MAX_VAL = 20_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OutOfFold:
-    """Every entry's labels (K, n) and scores (K, n, m) on rows that were not used for its fit.
+    """Every rule's labels (K, n) and scores (K, n, m) on rows that were not used for its fit.
 
-    ``problem`` is on these rows. ``rows`` are their numbers among the rows of the problem that was cut into folds, and
-    ``parts`` the number of the part that each is in: what is selected by the labels of some parts is judged on the
-    others.
+    ``problem`` holds these rows. ``rows`` are their numbers among the rows of the problem that was split into folds.
+    ``parts`` are the numbers of the parts that they belong to: what the labels of some parts select is judged on the
+    other parts.
     """
 
     problem: Problem
@@ -38,7 +38,7 @@ class OutOfFold:
     scores: FloatArray
 
     def take(self, rows: IntArray) -> OutOfFold:
-        """Return some of the rows only."""
+        """Return some of the rows."""
         return OutOfFold(
             problem=self.problem.take(rows),
             rows=self.rows[rows],
@@ -48,7 +48,7 @@ class OutOfFold:
         )
 
     def averaged(self, weights: FloatArray, *, votes: bool = False) -> IntArray:
-        """Return the labels of the weighted average of scores or of votes; of a single entry, its own."""
+        """Return the labels of the weighted average of scores or of votes; a single rule keeps its own."""
         if weights.max() == 1:
             return np.asarray(self.labels[int(np.argmax(weights))])
         n_classes = self.problem.n_classes
@@ -56,7 +56,7 @@ class OutOfFold:
         return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
 
     def values(self) -> FloatArray:
-        """Return the score (K,) of every entry, recalls shrunk."""
+        """Return the score (K,) of every rule, with shrunk recalls."""
         return np.array([shrunk_value(self.problem, labels) for labels in self.labels])
 
 
@@ -64,8 +64,8 @@ class OutOfFold:
 class HeldOut:
     """Labels, as positions, of validation rows that were not used for the fit, by the result and by the base.
 
-    ``rows`` are the numbers of the rows. Where only values are told there is no fit without them: labels of all rows,
-    ``in_fit`` says so.
+    ``rows`` are the numbers of the rows. If the metric only returns scores, these are all rows, and ``in_fit`` says
+    whether they were used for the fit.
     """
 
     rows: IntArray
@@ -77,7 +77,7 @@ class HeldOut:
 def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
     """Return (fit rows, held-out rows) pairs, stratified by category; groups stay together.
 
-    Above the limit of rows there is one hold-out of a quarter. Rare classes may be missing in some folds.
+    Above the row limit there is one hold-out, a quarter of the rows. Rare classes may be missing in some folds.
     """
     large = problem.val.n_rows >= MAX_VAL
     folds = all_folds(problem, groups, n_folds=4 if large else n_folds, seed=seed)
@@ -85,7 +85,7 @@ def make_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> lis
 
 
 def all_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
-    """Return (fit rows, held-out rows) pairs that hold out every row once, stratified by what is known of the rows."""
+    """Return (fit rows, held-out rows) pairs that hold out every row once, stratified by category or label."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     wanted = check_count(n_folds, name="n_folds", low=2)
@@ -100,14 +100,15 @@ def all_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list
         n_groups = len(np.unique(groups))
         if groups.shape != rows.shape or n_groups < 2:
             raise SettingError(
-                "rows of a group stay together when rules are scored, so there must be two groups or more, one value "
-                f"for each of {len(rows)} rows. Got {n_groups} group(s), {groups.shape} values: hold out more groups"
+                "rows of a group stay together when rules are scored, so there must be two or more groups, and one "
+                f"value for each of the {len(rows)} rows. Got {n_groups} group(s), shape {groups.shape}: hold out more "
+                "groups"
             )
         n_splits = min(wanted, n_groups)
         stratified = commonest >= n_splits
         splitter = (StratifiedGroupKFold if stratified else GroupKFold)(n_splits, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rare classes: some folds lack them, and that is fine
+        warnings.simplefilter("ignore", UserWarning)  # some folds lack rare classes: that is fine
         return list(splitter.split(rows, categories, groups))
 
 
@@ -119,7 +120,7 @@ def out_of_fold(
     progress: Callable[[str], None],
     n_jobs: int | None = None,
 ) -> OutOfFold:
-    """Refit every entry in every fold, on several processes if asked for; ``progress`` is called before every fit."""
+    """Refit every rule in every fold, in ``n_jobs`` processes; ``progress`` is called for every fit."""
     held = np.concatenate([left for _, left in folds])
     parts = np.concatenate([np.full(len(left), place) for place, (_, left) in enumerate(folds)])
     labels = np.empty((len(entries), len(held)), dtype=np.intp)
@@ -149,9 +150,9 @@ def _on_fold(
     progress: Callable[[str], None] | None,
     fold: tuple[IntArray, IntArray],
 ) -> tuple[IntArray, FloatArray]:
-    """Fit every entry to one part, and return labels (K, n) and scores (K, n, m) of the rows left out.
+    """Fit every rule to one part, and return labels (K, n) and scores (K, n, m) of the rows left out.
 
-    What the entries share (a stack, sorted rows) is made once.
+    What the rules share (a stack, sorted rows) is computed once.
     """
     kept, left = fold
     part, rows = problem.take(kept), problem.val.take(left)
@@ -166,7 +167,7 @@ def _on_fold(
 
 
 def in_parts(scored: OutOfFold, groups: Any, *, n_parts: int, seed: int) -> OutOfFold:
-    """Return rows of several parts: those of one hold-out are cut into parts, groups together."""
+    """Return the rows in several parts: a single hold-out is split into parts, groups stay together."""
     if len(np.unique(scored.parts)) > 1:
         return scored
     parts = np.empty(len(scored.rows), dtype=np.intp)
@@ -191,9 +192,9 @@ def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: in
 
 
 def shrunk_value(problem: Problem, labels: IntArray) -> float:
-    """Return the metric of labels; of a metric of recalls, with shrunk recalls.
+    """Return the metric of labels; a metric of recalls gets shrunk recalls.
 
-    Other metrics read the predicted-class rates too, and pseudo-rows would invent predictions that no label made.
+    Other metrics also depend on the predicted-class rates, and pseudo-rows would invent predictions.
     """
     confusion = problem.label_confusion(labels)
     return float(_shrunk_metric(problem, confusion, problem.counts))
@@ -202,7 +203,7 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
 def reweighted_values(problem: Problem, labels: IntArray, reweightings: FloatArray) -> FloatArray:
     """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows.
 
-    Recalls are shrunk by what the reweightings make of the number of rows, whatever the rows weigh.
+    Recalls are shrunk by the reweighted number of rows; sample weights do not change it.
     """
     weights = _in_shares(reweightings * problem.row_weights)
     times = weights if problem.val.weights is None else _in_shares(reweightings)
@@ -220,14 +221,14 @@ def _in_shares(weights: FloatArray) -> FloatArray:
 
 
 def _shrunk_metric(problem: Problem, confusion: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the metric of confusion matrices (..., R, m) with so many rows in each category."""
+    """Return the metric of confusion matrices (..., R, m) with ``counts`` rows in each category."""
     if problem.scoring_metric.weighting == "diagonal":
         confusion = shrunk_confusion(confusion, counts, n_classes=problem.n_classes)
     return problem.metric_of(confusion)
 
 
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:
-    """Return the problem on at most as many rows as the choice may cost, and the numbers of its validation rows."""
+    """Return the problem on ``MAX_TRAIN`` and ``MAX_VAL`` rows at most, its groups, and its validation row numbers."""
     rng = np.random.default_rng([seed, 0])
     if problem.train is not None:
         train = problem.train.in_memory()

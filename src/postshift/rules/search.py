@@ -1,10 +1,10 @@
 """Plug-in search: the weights of ``argmax w_i eta_i`` by coordinate-wise line search, exact over the distinct ratios.
 
-With all weights but one fixed, the prediction of a row changes exactly once, where the class overtakes the best of the
+With all weights but one fixed, the prediction of a row changes exactly once, when the class overtakes the best of the
 others. So the metric, as a function of that weight, takes at most n + 1 values, and all of them are computed.
 
-The result does not depend on how the classes are numbered: they take turns by their share, the commonest first, and
-values that differ by rounding only count as equal.
+The result does not depend on how the classes are numbered: the most common class is searched first, and values that
+differ by rounding only count as equal.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class PluginSearch:
     Parameters
     ----------
     max_sweeps : int
-        Rounds over the classes; it stops before if a round brought nothing.
+        Maximum number of rounds over the classes; the search stops after a round without gain.
     max_cuts : int
-        Where every value is asked for: the most cuts tried per class, spread evenly over the distinct ratios.
+        If the metric only returns scores: the maximum number of cuts per class, spread evenly over the distinct ratios.
     """
 
     name: str = "plug-in search"
@@ -48,7 +48,7 @@ class PluginSearch:
         return True
 
     def bound(self, problem: Problem) -> int:
-        """Return the number of cuts of all sweeps."""
+        """Return the maximum number of queries: one for the start and one for each cut of all sweeps."""
         return 0 if problem.is_labelled else self.max_sweeps * problem.n_classes * self.max_cuts + 1
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
@@ -76,7 +76,7 @@ def in_turn(problem: Problem) -> list[int]:
 
 
 def better_place(values: Any, best: float) -> int | None:
-    """Return the first place of the largest value, None where it is not above ``best`` by more than rounding."""
+    """Return the first place of the largest value, or None if it is not above ``best`` by more than rounding."""
     found = np.asarray(values)
     tied = _TIED * max(float(np.abs(found).max()), abs(best))
     return int(np.argmax(found >= found.max() - tied)) if found.max() > best + tied else None
@@ -101,14 +101,14 @@ def overtaking(weights: FloatArray, eta: FloatArray, label: int) -> FloatArray:
 
 
 def _values_at(problem: Problem, weights: FloatArray, label: int, cuts: FloatArray) -> Fit[FloatArray]:
-    """Return the metric at every cut: from running confusion matrices, or asked for one by one."""
+    """Return the metric at every cut: from running confusion matrices, or by one query per cut."""
     eta = problem.val.eta
     if not problem.is_labelled:
         tried = np.tile(weights, (len(cuts), 1))
         tried[:, label] = cuts
         return np.array((yield from problem.label_scores([np.argmax(row * eta, axis=1) for row in tried])))
     without = np.where(np.arange(problem.n_classes) == label, -1.0, weights * eta)
-    current = np.argmax(without, axis=1)  # what each row is predicted as long as label does not overtake
+    current = np.argmax(without, axis=1)  # the prediction of each row until label overtakes
     ratios = overtaking(weights, eta, label)
     return np.concatenate(list(_running(problem, current, ratios, label, cuts)))
 
@@ -129,7 +129,7 @@ def _running(problem: Problem, current: IntArray, ratios: FloatArray, label: int
         moves[rows, categories[part], current[order][part]] -= mass[part]
         moves[rows, categories[part], label] += mass[part]
         table = running + np.cumsum(moves, axis=0)
-        table[table < _ROUNDING] = 0  # an emptied entry is empty: a G-mean takes its root
+        table[table < _ROUNDING] = 0  # an emptied entry must be 0: a G-mean takes its root
         found.append(problem.metric_of(table[stops - done]))
         running, done = table[-1], part.stop
     return found

@@ -1,9 +1,9 @@
-"""Which entries of the menu are kept, and with what weight: selected by the labels of some rows, judged on others.
+"""Which rules of the menu are kept, and with what weight: selected by the labels of some rows, judged on others.
 
-*Averaging* weighs entry c by ``exp((M_c - M_best) / (2 sigma))``, M being its score on rows not used for its fit, sigma
-the noise of the differences under exponential reweightings of the rows. *Choosing* takes the best entry. The weights
-and the votes are chosen by labels, so a score on the same labels flatters them: each part of the rows is labelled by
-what the other parts select. Nothing is fitted again for that.
+*Averaging* weighs rule c by ``exp((M_c - M_best) / (2 sigma))``, where M is the score on rows not used for the fit, and
+sigma is the noise of the differences under exponential reweightings of the rows. *Choosing* takes the best rule. The
+weights and the votes are chosen by labels, so a score on the same labels is too optimistic: each part of the rows is
+labelled by what the other parts select. Nothing is refitted for that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from postshift.rules.scoring import OutOfFold, reweighted_values, shrunk_value
 
 How = Literal["average", "best", "only"]
 REWEIGHTINGS = 40
-VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are the safer way to one label
+VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are safer than votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
-    """The weight of every entry, and whether their labels are counted in place of their scores."""
+    """The weight of every rule, and whether labels are voted instead of averaging scores."""
 
     weights: FloatArray
     votes: bool = False
@@ -33,9 +33,9 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selector:
-    """Selects entries by the rows it is given.
+    """Selects rules by the rows it is given.
 
-    ``passes`` hold the same rows, labelled out of different folds; rows are judged in the parts of the first.
+    ``passes`` hold the same rows, labelled with different folds. The parts are those of the first pass.
     """
 
     how: How
@@ -47,7 +47,7 @@ class Selector:
         return self._by(np.arange(len(self.passes[0].rows)))
 
     def labels_by_others(self) -> IntArray:
-        """Return labels (n,) of all rows, those of each part by what the other parts select."""
+        """Return labels (n,) of all rows: each part is labelled by what the other parts select."""
         first = self.passes[0]
         if self.how == "only":
             return np.asarray(first.labels[-1])
@@ -71,14 +71,14 @@ class Selector:
         return Selection(weights=weights, votes=self._votes(passes[0], weights))
 
     def _votes(self, scored: OutOfFold, weights: FloatArray) -> bool:
-        """Return whether counted labels score better than averaged scores."""
+        """Return whether voted labels score higher than averaged scores."""
         if len(self.passes[0].rows) < VOTES_FROM:
             return False
         ways = [shrunk_value(scored.problem, scored.averaged(weights, votes=votes)) for votes in (False, True)]
         return ways[1] > ways[0]
 
     def _noise(self, scored: OutOfFold, rows: IntArray, *, best: int) -> float:
-        """Return the median over entries of the spread of ``M_best - M_c`` under reweightings of the rows."""
+        """Return the median over rules of the spread of ``M_best - M_c`` under reweightings of the rows."""
         table = reweighted_values(scored.problem, scored.labels, self._reweightings[:, rows])
         spread = (table[:, [best]] - table).std(axis=0)
         return float(np.median(np.delete(spread, best))) if len(spread) > 1 else 0.0

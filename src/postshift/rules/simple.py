@@ -36,7 +36,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class InversePrior:
-    """``argmax eta_i / prior_i``, the prior being the mean of eta over the training rows (else validation)."""
+    """``argmax eta_i / prior_i``; the prior is the mean of eta over the training rows (without them, validation)."""
 
     name: str = "inverse prior"
 
@@ -56,7 +56,7 @@ class InversePrior:
 
 
 def mean_prior(problem: Problem) -> FloatArray:
-    """Return the mean of eta over the training rows, or over the validation rows where there are none."""
+    """Return the mean of eta over the training rows, or over the validation rows if there are none."""
     rows = problem.val if problem.train is None else problem.train
     if rows.whole is not None:
         sums = engine_over(rows, CONSTANT).gram_sums()

@@ -1,7 +1,7 @@
-"""Rules that search class weights through a softened argmax: the smoothed plug-in and expected utility.
+"""Rules that search class weights with a softened argmax: the smoothed plug-in and expected utility.
 
 ``h_j(x)`` proportional to ``(w_j p_j(x))^(1/T)`` is a plug-in whose argmax is softened by a temperature T. A metric of
-it is a smooth function of ``theta = log w``: its gradients lead to weights that follow the noise of few rows less.
+it is a smooth function of ``theta = log w``. Its gradients lead to weights that follow the noise of few rows less.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from postshift.rules.search import MAX_LOG, better_place, in_turn
 from postshift.rules.simple import mean_prior
 
 TEMPERATURE = 0.2
-ENOUGH_ROWS = 100_000  # of each sample; m weights need no more
-_GRID = np.log([0.25, 0.5, 0.8, 1.25, 2.0, 4.0])  # factors tried where every value is asked for
+ENOUGH_ROWS = 100_000  # of each sample; more are not needed for m weights
+_GRID = np.log([0.25, 0.5, 0.8, 1.25, 2.0, 4.0])  # factors that are tried if the metric only returns scores
 _SWEEPS = 2
 _DIFFERENCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class SmoothedPlugin:
-    """Class weights by the metric of the softened argmax on the validation rows."""
+    """Class weights that maximise the metric of the softened argmax on the validation rows."""
 
     name: str = "smoothed plug-in"
 
@@ -40,7 +40,7 @@ class SmoothedPlugin:
         return problem.kind.soft
 
     def bound(self, problem: Problem) -> int:
-        """Return the queries of a coordinate search over a grid."""
+        """Return the number of queries of a coordinate search over a grid."""
         return 0 if problem.is_labelled else 2 + _SWEEPS * problem.n_classes * len(_GRID)
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
@@ -59,14 +59,14 @@ class SmoothedPlugin:
 class ExpectedUtility:
     """Class weights that maximise psi of the *expected* confusion matrix, each row's label drawn from its posterior.
 
-    Half of the weight is on the training rows, half on the validation rows. It makes sense on a posterior that can be
-    trusted: on the stack.
+    Half of the weight is on the training rows, half on the validation rows. It needs a posterior that can be
+    trusted: the stack.
     """
 
     name: str = "expected utility"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether psi is at hand and its rows are the classes (a posterior of groups there is not)."""
+        """Return whether psi is known and its rows are the classes (groups have no posterior)."""
         return problem.is_labelled and problem.n_categories == problem.n_classes
 
     def bound(self, problem: Problem) -> int:  # noqa: ARG002
@@ -137,7 +137,7 @@ def _expected_objective(problem: Problem) -> Objective:
 
 
 def _by_differences(value: Callable[[FloatArray], float]) -> Objective:
-    """Return value and gradient of a metric that has no gradient of its own."""
+    """Return value and gradient of a metric without a gradient, by finite differences."""
     return lambda theta: (value(theta), approx_fprime(theta, value, _DIFFERENCE))
 
 
@@ -148,7 +148,7 @@ def _chain(table: FloatArray, pull: FloatArray) -> FloatArray:
 
 
 def _ascend(objective: Objective, start: FloatArray) -> tuple[FloatArray, float]:
-    """Return the theta that a quasi-Newton ascent ends at, and its value."""
+    """Return the theta that a quasi-Newton ascent finds, and its value."""
 
     def descent(theta: FloatArray) -> tuple[float, FloatArray]:
         value, slope = objective(theta)
@@ -159,7 +159,7 @@ def _ascend(objective: Objective, start: FloatArray) -> tuple[FloatArray, float]
 
 
 def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatArray]:
-    """Return theta by a coordinate search over a grid, asking for the value of softened predictions."""
+    """Return theta by a coordinate search over a grid, with one query per softened prediction."""
     values = yield from problem.scores([softened(problem.val.eta, theta) for theta in starts])
     best, theta = max(values), starts[int(np.argmax(values))].copy()
     for _ in range(_SWEEPS):
@@ -174,7 +174,7 @@ def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatA
 
 
 def _weights(theta: FloatArray) -> FloatArray:
-    """Return exp(theta), scaled to a geometric mean of 1; an ascent may run away where the metric is flat."""
+    """Return exp(theta), scaled to a geometric mean of 1; clipped, as an ascent may diverge on a flat metric."""
     return np.asarray(np.exp(np.clip(theta - theta.mean(), -MAX_LOG, MAX_LOG)))
 
 

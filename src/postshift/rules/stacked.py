@@ -13,17 +13,17 @@ from postshift.rules.simple import Base
 
 @dataclass(frozen=True, slots=True)
 class Stacked:
-    """A rule fitted to the stacked posterior in place of eta; with no rule, the posterior's argmax."""
+    """A rule fitted to the stacked posterior in place of eta; by default, the posterior's argmax."""
 
     inner: Rule = field(default_factory=Base)
 
     @property
     def name(self) -> str:
-        """What the entry is called."""
+        """The name of the rule."""
         return "stack" if isinstance(self.inner, Base) else f"stack + {self.inner.name}"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether there are clean labels."""
+        """Return whether there are validation labels and the inner rule can be used."""
         return problem.val.labels is not None and self.inner.usable(problem)
 
     def bound(self, problem: Problem) -> int:

@@ -3,7 +3,7 @@
 The rows are counted in the cells of a table: category r (the true class, or group and class), label i of the rule,
 label j of the base. The shares of the cells are unknown; given the counts, they are drawn from a Dirichlet
 distribution, and the metric is computed for every draw. This is the Bayesian bootstrap, with a few prior rows: without
-them, a rule that differs from the base on three rows, all in its favour, would be better for certain.
+them, a rule that differs from the base on three rows, all in its favour, would be better with certainty.
 
 Notation
 --------
@@ -11,7 +11,7 @@ Notation
 symbol       shape       meaning
 ===========  ==========  ============================================================================
 categories   (n,)        r, row of the confusion matrix
-labels       (n,)        i, the rule's labels; they must not have been chosen by the same rows' truth
+labels       (n,)        i, the rule's labels, chosen without the true labels of these rows
 base         (n,)        j, the base's labels
 shapes       (cells,)    parameter of each cell's Gamma variable: its rows, and its prior rows
 masses       (B, cells)  draws; divided by their sums they are the shares
@@ -36,13 +36,13 @@ DRAWS = 400
 LEVEL = 0.95  # of the intervals
 PRIOR_DISAGREEMENT = 1.0  # prior rows on which the rule is right and the base wrong, and as many the other way round
 PRIOR_ROWS = 1.0  # prior rows of a category (for a metric of recalls), or of all rows, on which both agree
-REFIT = 1.1  # a rule is scored by refits on parts of the rows: the rule of all rows differs by a little more than noise
-_DRAWN_CELLS = 1 << 22  # of confusion matrices that are in memory at once
+REFIT = 1.1  # intervals are wider by this factor: the scores are those of refits to parts of the rows
+_DRAWN_CELLS = 1 << 22  # of confusion matrices in memory at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """Intervals of 95 %: of the score, of the base's score, and of the gain; no gain where the base was kept."""
+    """Intervals of 95 %: of the score, of the base's score, and of the gain, which is None if the base was kept."""
 
     score: tuple[float, float]
     base: tuple[float, float]
@@ -62,7 +62,7 @@ class Comparison:
     chance : float
         The probability that the rule is better than the base.
     intervals : Intervals
-        With that of the gain.
+        The intervals, including that of the gain.
     """
 
     score: float
@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def gain(self) -> float:
-        """The score less the base's."""
+        """The score minus the base's score."""
         return self.score - self.base_score
 
     @property
@@ -105,15 +105,15 @@ def compare(
     Parameters
     ----------
     problem : Problem
-        Has the rows and the metric of the confusion matrix.
+        The rows and the metric of the confusion matrix.
     labels, base : int array (n,)
-        Labels that were not chosen by the truth of these rows.
+        Labels that were chosen without the true labels of these rows.
     clusters : array (n,), optional
-        Rows of one value are not independent of each other.
+        Rows with the same value are not independent of each other.
     refitted : bool
-        Whether the rule that is judged is another fit than those that labelled the rows.
+        Whether the rule is a refit of those that labelled the rows.
     same : bool
-        Whether the rule is the base itself; rules that label these rows alike may differ on others.
+        Whether the rule is the base itself. (Rules that label these rows alike may differ on others.)
     seed : int
         Seed of the draws.
     """
@@ -141,7 +141,7 @@ def summary(score: float, base_score: float, drawn: FloatArray, *, widened: floa
 
 
 def _interval(drawn: FloatArray, value: float, widened: float) -> tuple[float, float]:
-    """Return the quantiles between which 95 % of the draws are, widened about their mean; the value is inside."""
+    """Return the quantiles that enclose 95 % of the draws, widened about their mean, and extended to the value."""
     middle = drawn.mean()
     low, high = middle + widened * (np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - middle)
     return float(min(low, value)), float(max(high, value))
@@ -164,14 +164,14 @@ def _drawn_scores(
 
 
 def _sizes(total: int, most: int) -> Iterator[int]:
-    """Yield sizes of at most so many that add up to the total."""
+    """Yield sizes of at most ``most`` that add up to ``total``."""
     for first in range(0, total, most):
         yield min(most, total - first)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Cells:
-    """The cells that have rows, and those of the prior rows after them."""
+    """The cells that have rows, followed by the cells of the prior rows."""
 
     categories: IntArray
     labels: IntArray
@@ -203,7 +203,7 @@ class _Cells:
         )
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
-        """Return masses (n_draws, cells): sums of exponential weights, one a row, or one a cluster."""
+        """Return masses (n_draws, cells): sums of exponential weights, one per row, or one per cluster."""
         if self.rows is None:
             return np.asarray(rng.standard_gamma(self.shapes, size=(n_draws, len(self.shapes))) * self.scales)
         n_cells, n_clusters = self.rows.shape
@@ -213,18 +213,18 @@ class _Cells:
 
 
 def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct codes as the rows have them, and the place of each row's: class numbers change no draw."""
+    """Return the distinct codes in the order of the rows, and each row's place: class numbers change no draw."""
     found, first, place = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return found[order], np.argsort(order)[place]
 
 
 def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Return the cells of the prior rows and how many rows they are: four of each category that has rows.
+    """Return the cells of the prior rows and their numbers of rows: four cells for each category that has rows.
 
-    Both right and both wrong, as often as the two are; one of them right, the same either way. A wrong label is the
-    class that is predicted most among the others. A metric of recalls leans on every category alike, other metrics on
-    all rows.
+    In two cells both labels are right or both are wrong, as often as on the rows. In the other two, only one of them is
+    right, equally often. A wrong label is the class that is predicted most among the others. For a metric of recalls,
+    every category has as many prior rows; for other metrics, they are proportional to its share of the rows.
     """
     n_classes = problem.n_classes
     categories, shares = problem.confusion_rows(slice(None))
