@@ -13,17 +13,30 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 
-from postshift import PostShiftClassifier, PostShifter
+from postshift import PostShiftClassifier, PostShifter, fw_eg
 from postshift.baselines.plugin_search import CoordinatePlugin
 from postshift.basis import GroupBasis, RBFBasis, TransformerBasis
-from postshift.metrics import from_confusion, from_labels, from_predictions
+from postshift.metrics import GMean, SoftOracle, from_confusion, from_labels, from_predictions
+from tests.problems import make_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
+
+
 N_ROWS = 90
+
+
 RNG = np.random.default_rng(0)
+
+
 ETA = RNG.dirichlet([3, 1, 0.6], size=N_ROWS)
+
+
 TRUTH = np.array([RNG.choice(3, p=row) for row in ETA])
+
+
 TRUTH[:6] = np.arange(6) % 3
+
+
 WEIGHTS, AMOUNT = RNG.uniform(0.5, 2, size=(2, N_ROWS))
 
 
@@ -121,6 +134,8 @@ FORMS = {
 
 
 METHODS = ["auto", "paper", "smoothed plug-in", "plug-in search"]
+
+
 SHOWN_LABELS = ["labels by row", "hard predictions"]  # rules that need soft predictions cannot serve these
 
 
@@ -209,3 +224,29 @@ def test_a_basis_that_changes_its_rows(basis, frame):
     again = fitted.predict(X)
     np.testing.assert_array_equal(again, fitted.predict(X))
     np.testing.assert_array_equal(np.asarray(X), ETA)
+
+
+def test_nobody_can_change_what_others_rely_on():
+    """A metric that writes into what it is shown writes into its own copy, and the run is unharmed."""
+    problem = make_problem(seed=0)
+
+    def polite(table):
+        return table[problem.val.labels == 0, 0].mean() * table[problem.val.labels == 1, 1].mean()
+
+    def rude(table):
+        found = polite(table)
+        table[:] = 0
+        return found
+
+    class Rude(GMean):
+        def value(self, confusion):
+            found = GMean.value(self, confusion)
+            confusion /= confusion.sum(axis=-1, keepdims=True) + 1
+            return found
+
+    for first, second in ((SoftOracle(polite), SoftOracle(rude)), (GMean(), Rude())):
+        one, two = (fw_eg(problem.train, problem.val, metric, max_iter=3) for metric in (first, second))
+        np.testing.assert_array_equal(
+            one.mixture.distribution(problem.val.eta, problem.val.phi),
+            two.mixture.distribution(problem.val.eta, problem.val.phi),
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.newcomer.minimum_versions import EXTRAS, PROJECT, declared, oldest
+from tests.packaging.minimum_versions import EXTRAS, PROJECT, declared, oldest
 
 ROOT = Path(__file__).parents[2]
 
