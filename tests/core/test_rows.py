@@ -94,5 +94,5 @@ def test_bases_that_cover_rows_in_part_are_refused():
     with pytest.raises(BasisError, match="must not be called 'constant'"):
         Rows.of(np.full((3, 2), 0.5), bases={"constant": np.ones((3, 1))})
     table = Rows.of(np.full((3, 2), 0.5))
-    with pytest.raises(BasisError, match=r"there is no basis 'user' in this table; there are \['constant'\]"):
+    with pytest.raises(BasisError, match=r"these rows have no basis 'user'; their bases are \['constant'\]"):
         table.over("user")

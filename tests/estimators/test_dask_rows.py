@@ -9,10 +9,8 @@ import pytest
 pytest.importorskip("distributed")
 
 import dask
-import dask.array as da
 import dask.dataframe as dd
 from distributed import Client
-from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -23,8 +21,7 @@ from postshift.engines import DaskEngine
 from postshift.estimators import dask_rows
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
 from tests.engines.dask_clusters import local_cluster
-
-N_TRAIN, N_VAL = 3000, 600
+from tests.estimators.dask_data import N_TRAIN, N_VAL, halves, in_blocks, some_rows
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,31 +50,9 @@ def made(monkeypatch):
     return engines
 
 
-def some_rows(seed=0):
-    X, y = make_classification(
-        N_TRAIN + N_VAL + 500, n_classes=3, n_informative=6, weights=[0.7, 0.2, 0.1], random_state=seed
-    )
-    rng = np.random.default_rng(seed)
-    noisy = np.where(rng.random(len(y)) < 0.3, 0, y)
-    names = np.array(["no", "perhaps", "yes"])
-    model = LogisticRegression().fit(X[-500:], names[noisy[-500:]])
-    train, val = slice(0, N_TRAIN), slice(N_TRAIN, N_TRAIN + N_VAL)
-    return model, X[train], names[noisy[train]], X[val], names[y[val]]
-
-
 @pytest.fixture(scope="module")
 def rows():
     return some_rows()
-
-
-def in_blocks(array, size=700):
-    return da.from_array(np.asarray(array), chunks=(size, *np.shape(array)[1:]))
-
-
-def halves(X):
-    """A hard basis of two functions."""
-    right = (np.asarray(X)[:, 0] > 0).astype(float)
-    return np.column_stack([right, 1 - right])
 
 
 METHODS = ["influence [phi]", "stack + influence [phi]", "inverse prior"]
@@ -154,26 +129,6 @@ def test_a_classifier_with_a_basis_that_is_fitted_to_the_draw(kind, rows, made):
 
 def _as(kind, X):
     return X if kind == "array" else pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])])
-
-
-@pytest.mark.usefixtures("few_drawn")
-def test_lazy_predictions_with_a_basis(rows):
-    model, X, y, X_val, y_val = rows
-    eta, eta_val = model.predict_proba(X), model.predict_proba(X_val)
-    shifter = PostShifter("g_mean", method="influence [half]", classes=model.classes_)
-    shifter.fit(
-        eta_val,
-        y_val,
-        in_blocks(eta),
-        in_blocks(y),
-        phi_val={"half": halves(X_val)},
-        phi_train={"half": in_blocks(halves(X), 500)},
-    )
-    new = {"half": in_blocks(halves(X), 999)}
-    for name in ("predict", "predict_distribution", "example_weights"):
-        lazy = getattr(shifter, name)(in_blocks(eta), new)
-        assert lazy.chunks[0] == in_blocks(eta).chunks[0]
-        np.testing.assert_array_equal(lazy.compute(), getattr(shifter, name)(eta, {"half": halves(X)}))
 
 
 @pytest.mark.usefixtures("few_drawn")

@@ -14,7 +14,7 @@ def test_names():
     problem = labelled(GMean())
     assert rule_named("stack + influence [user]", problem) == Stacked(Influence("user"))
     assert rule_named("PI-EW [constant]", problem) == Paper(max_iter=1)
-    with pytest.raises(SettingError, match="there is no rule 'stuck'"):
+    with pytest.raises(SettingError, match="there is no method 'stuck'"):
         rule_named("stuck", problem)
 
 

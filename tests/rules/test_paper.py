@@ -31,7 +31,7 @@ def test_the_paper_needs_training_labels():
     unlabelled = replace(train, labels=None)
     with pytest.raises(LabelError, match="needs training rows with labels"):
         without_queries(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
-    with pytest.raises(SettingError, match=r"rule 'paper' needs more than there is here \(validation labels"):
+    with pytest.raises(SettingError, match=r"rule 'paper' cannot be used here \(available: validation labels"):
         rule_named("paper", Problem.labelled(unlabelled, val, GMean()))
 
 
