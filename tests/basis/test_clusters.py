@@ -17,14 +17,8 @@ from postshift.exceptions import BasisError, EmptyBasisWarning, SettingError
 from tests.estimators.data import overlapping
 
 RNG = np.random.default_rng(0)
-
-
 X = RNG.normal(size=(40, 3)) * [1, 10, 100]
-
-
 Y = np.array(["cat", "dog"])[(X[:, 0] > 0).astype(int)]
-
-
 LATER = RNG.normal(size=(7, 3)) * [1, 10, 100]
 
 

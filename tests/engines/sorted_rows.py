@@ -45,8 +45,6 @@ def counted(rows, rule):
 
 
 kinds = st.sampled_from(["usual", "signs", "extreme", "round", "shifted", "shifted signs"])
-
-
 options = {
     "seed": st.integers(0, 10_000),
     "n": st.integers(1, 400),

@@ -18,8 +18,6 @@ from tests.contracts.engine import EngineContract, random_rules
 from tests.problems import make_problem, problems
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-
-
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
 
 

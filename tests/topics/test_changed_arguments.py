@@ -20,23 +20,11 @@ from postshift.metrics import GMean, SoftOracle, from_confusion, from_labels, fr
 from tests.problems import make_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
-
-
 N_ROWS = 90
-
-
 RNG = np.random.default_rng(0)
-
-
 ETA = RNG.dirichlet([3, 1, 0.6], size=N_ROWS)
-
-
 TRUTH = np.array([RNG.choice(3, p=row) for row in ETA])
-
-
 TRUTH[:6] = np.arange(6) % 3
-
-
 WEIGHTS, AMOUNT = RNG.uniform(0.5, 2, size=(2, N_ROWS))
 
 
@@ -131,11 +119,7 @@ FORMS = {
     "soft predictions": lambda change: of_predictions(change, soft=True),
     "a class": a_class,
 }
-
-
 METHODS = ["auto", "paper", "smoothed plug-in", "plug-in search"]
-
-
 SHOWN_LABELS = ["labels by row", "hard predictions"]  # rules that need soft predictions cannot serve these
 
 
@@ -209,8 +193,6 @@ BASES = {
     "nearness to groups by a function": lambda: RBFBasis(by=rude_groups),
     "nearness in an embedding": lambda: RBFBasis(by="class", embedding=RudeTransformer()),
 }
-
-
 OF_FRAMES = ["a function", "groups by a function", "nearness to groups by a function"]
 
 

@@ -44,8 +44,6 @@ try:
 except InputError as error:
     print(error)
 """
-
-
 CUT_INSIDE = """
 import os, sys
 import numpy as np
