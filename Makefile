@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test fuzz test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
+.PHONY: help setup demo test fuzz interruptions test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -30,6 +30,13 @@ fuzz: export OMP_NUM_THREADS := 1
 fuzz: export POSTSHIFT_FUZZ := all
 fuzz: $(VENV)/.dev-ready ## run all cases of the fuzzing: damaged and hostile files, odd tables, random rows
 	@"$(BIN)/python" -m pytest -n auto tests/fuzz
+
+# `make test` has one of each kind.
+interruptions: export OPENBLAS_NUM_THREADS := 1
+interruptions: export OMP_NUM_THREADS := 1
+interruptions: export POSTSHIFT_INTERRUPTIONS := 20
+interruptions: $(VENV)/.dev-ready ## interrupt fits that ask an oracle: 20 errors and 20 kills, in Python and in the terminal
+	@"$(BIN)/python" -m pytest -n auto tests/interruptions
 
 test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1

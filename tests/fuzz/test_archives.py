@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from postshift import Mixture, Session
+from postshift.core.session import _check
 from postshift.exceptions import ArchiveError, PostshiftError
 from postshift.metrics import GMean
 from postshift.rules import Choice, Problem
@@ -94,7 +95,7 @@ def archives(tmp_path_factory):
     folder = tmp_path_factory.mktemp("archives")
     found = []
     for place, maker in enumerate(MAKERS):
-        path = folder / f"{place}.npz"
+        path = folder / f"{place}.{maker.suffix}"
         maker.save(path)
         found.append((maker, path.read_bytes(), maker.use(path)))
     return found
@@ -103,7 +104,7 @@ def archives(tmp_path_factory):
 @cases(100, 10)
 def test_damaged(case, archives, tmp_path, secret):
     maker, content, expected = archives[case % len(MAKERS)]
-    path = tmp_path / "saved.npz"
+    path = tmp_path / f"saved.{maker.suffix}"
     _, damaged = damaged_bytes(content, np.random.default_rng(case))
     path.write_bytes(damaged)
     with watched(tmp_path, secret), contextlib.suppress(ArchiveError):
@@ -114,10 +115,35 @@ def test_damaged(case, archives, tmp_path, secret):
 def test_tampered(case, archives, tmp_path, secret):
     maker, content, _ = archives[case % len(MAKERS)]
     rng = np.random.default_rng(case)
-    path = tmp_path / "saved.npz"
-    path.write_bytes(changed_header(content, rng) if rng.random() < 0.6 else changed_array(content, rng))
+    path = tmp_path / f"saved.{maker.suffix}"
+    path.write_bytes(TAMPERED[maker.suffix](content, rng))
     with watched(tmp_path, secret), contextlib.suppress(PostshiftError):
         maker.use(path)
+
+
+def changed_journal(content, rng):
+    """Return the journal with one of its lines damaged and its check made anew, where the line still is an object."""
+    lines = content.splitlines()
+    place = int(rng.integers(len(lines)))
+    line = json.loads(lines[place])
+    line.pop("check")
+    _, text = damaged_json(line, rng)
+    try:
+        found = json.loads(text)
+    except (RecursionError, ValueError):
+        found = None
+    if isinstance(found, dict):
+        text = json.dumps({**found, "check": _check(found)})
+    lines[place] = text.encode(errors="surrogatepass").replace(b"\n", b" ")
+    return b"\n".join(lines) + b"\n"
+
+
+def changed_archive(content, rng):
+    """Return the archive with its header or one of its arrays changed."""
+    return changed_header(content, rng) if rng.random() < 0.6 else changed_array(content, rng)
+
+
+TAMPERED = {"jsonl": changed_journal, "npz": changed_archive}
 
 
 def changed_header(content, rng):
