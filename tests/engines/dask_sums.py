@@ -13,7 +13,7 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def as_arrays(sample, n_blocks, **chunks):
-    """A sample as Dask arrays, each cut as it is told, by default into blocks of equal length."""
+    """Rows as Dask arrays, each in blocks of the given length, by default in ``n_blocks`` blocks of equal length."""
     rows = -(-sample.n_rows // n_blocks)
     arrays = {}
     for name in ("eta", "phi", "labels", "weights"):
