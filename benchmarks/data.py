@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from postshift import Rows
+from postshift.core.rows import PHI, Rows
 
 Basis = Literal["hard", "soft"]
 
@@ -28,7 +28,7 @@ def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation:
     eta -= eta.max(axis=1, keepdims=True)
     np.exp(eta, out=eta)
     eta /= eta.sum(axis=1, keepdims=True)
-    return Rows(eta=eta, phi=_functions(rng, n, n_bases, basis), labels=labels.astype(np.intp))
+    return Rows(eta=eta, bases={PHI: _functions(rng, n, n_bases, basis)}, labels=labels.astype(np.intp))
 
 
 def _functions(rng: np.random.Generator, n: int, n_bases: int, basis: Basis) -> np.ndarray:

@@ -179,5 +179,5 @@ class Results:
         return np.array([row.seconds for row in self.of(method, task=task)], dtype=np.float64)
 
     def queries(self, method: str, *, task: str = "") -> int:
-        """Return the most questions that a run of a method put to the metric."""
+        """Return the most queries that a run of a method put to the metric."""
         return max(row.queries for row in self.of(method, task=task))

@@ -143,7 +143,7 @@ def _beside(values: np.ndarray, paper: tuple[float, float] | None) -> list[str]:
 
 
 def task_table(results: Results, task: str, paper: Mapping[str, float] | None = None) -> str:
-    """Return the table of one task: spread, questions and, where it is given, the paper's figure."""
+    """Return the table of one task: spread, queries and, where it is given, the paper's figure."""
     lines = [
         [
             method,
@@ -153,7 +153,7 @@ def task_table(results: Results, task: str, paper: Mapping[str, float] | None = 
         ]
         for method, values in results.by_method(task).items()
     ]
-    return markdown(["method", "mean", "sd", "95 % interval", "questions", "paper"], lines)
+    return markdown(["method", "mean", "sd", "95 % interval", "queries", "paper"], lines)
 
 
 # -- values named "test@<place>" ----------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def make_page(results: Results) -> str:
     program, and goes on for {networks.SHORT} epochs, each three times as long."""
     deviations = f"""What differs from the paper. Photographs have 32 x 32 pixels, not 256 x 256. The coordinates are of
     a better network of the same rows (the row *{BETTER_NETWORK}*; `adience-better` shifts one trained alike), where the
-    paper has those of a network trained on ImageNet, which is not to be had here: in both cases the bases see what the
+    paper has those of a network trained on ImageNet, which is not available here: in both cases the bases see what the
     network that is shifted does not see, and the rows with other coordinates show that the gain comes from there. Who
     has such a network should use it, or fit a model to what it sees: the row *{REGRESSION}*, which has the log-odds of
     the network that is shifted beside them. The paper does not have these two rivals. The ridge is ours. The paper

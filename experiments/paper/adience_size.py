@@ -26,8 +26,8 @@ from experiments.paper.images.older_faces import Cut, Timed, by_shift, by_tuning
 from experiments.paper.images.splits import ADIENCE
 from experiments.paper.images.tables import bases_text, config_of, recipe_text, seeds_text
 from experiments.paper.images.tasks import CONSTANT, RADIUS, RIDGES, Method, by_folds, likeliest, ours, rival
-from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
+from postshift.metrics import Accuracy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,7 +30,8 @@ from experiments.paper.adult.splits import (
     as_task,
     load_data,
 )
-from postshift import FitResult, GMean, HardDriver, MemoryEngine, SoftDriver, fw_eg
+from postshift import FitResult, MemoryEngine, fw_eg
+from postshift.metrics import GMean, HardOracle, SoftOracle
 
 PROXY_GRID: list[Setting] = [(basis, radius) for basis in PROXY_BASES for radius in RADII]
 AT_ONE_RADIUS: list[Setting] = [(basis, 0.1) for basis in PROXY_BASES]  # a gradient has no radius
@@ -77,25 +78,25 @@ def by_cv(task: Task, *, grid: Sequence[Setting], known: bool = False) -> Labell
 def in_sample(task: Task, *, grid: Sequence[Setting], fit: Callable[..., FitResult]) -> Labelled:
     """Return the setting with the best value on the validation rows it was fitted on."""
     fits = [(basis, fit(task, basis, radius)) for basis, radius in grid]
-    basis, best = max(fits, key=lambda found: found[1].value)
-    test = task.sample("test", basis, labels=False)
+    basis, best = max(fits, key=lambda found: found[1].score)
+    test = task.rows("test", basis, labels=False)
     labels = best.mixture.labels(test.eta, test.phi)
-    return Labelled(labels=labels, queries=sum(found.n_questions for _, found in fits))
+    return Labelled(labels=labels, queries=sum(found.n_queries for _, found in fits))
 
 
 def fit_proxy(task: Task, basis: tuple[str, ...], radius: float) -> FitResult:
     """Return FW-EG on the G-mean, psi unknown."""
-    engine = MemoryEngine(task.sample("train", basis, labels=True))
-    val = task.sample("validation", basis, labels=True)
+    engine = MemoryEngine(task.rows("train", basis, labels=True))
+    val = task.rows("validation", basis, labels=True)
     return fw_eg(engine, val, GMean(), radius=radius, max_iter=MAX_ITER)
 
 
 def fit_fairness(task: Task, basis: tuple[str, ...], radius: float, *, hard: bool = False) -> FitResult:
     """Return FW-EG on the group metric, which returns values only: of distributions, or of labels alone."""
-    engine = MemoryEngine(task.sample("train", basis, labels=True))
-    val = task.sample("validation", basis, labels=False)
-    driver: Any = HardDriver(lambda labels: task.on_val(np.eye(2)[labels])) if hard else SoftDriver(task.on_val)
-    return fw_eg(engine, val, driver, radius=radius, max_iter=MAX_ITER)
+    engine = MemoryEngine(task.rows("train", basis, labels=True))
+    val = task.rows("validation", basis, labels=False)
+    oracle: Any = HardOracle(lambda labels: task.on_val(np.eye(2)[labels])) if hard else SoftOracle(task.on_val)
+    return fw_eg(engine, val, oracle, radius=radius, max_iter=MAX_ITER)
 
 
 SIMPLE = {"argmax eta": by_argmax, "inverse prior": by_prior, "threshold search": by_threshold}
@@ -138,8 +139,8 @@ PAPER = {
 }
 ABOUT = f"""random splits with the authors' protocol (`postshift.datasets.adult`); test metric of the deterministic
 labels. The base model is scikit-learn's logistic regression (C = 1) on all training rows. FW-EG runs {MAX_ITER}
-iterations from the inverse-prior plug-in and gives its last iterate. *questions* is the most that any split asked of
-the metric: for confusion-matrix questions one per new plug-in, for value questions one per probe, summed over what was
+iterations from the inverse-prior plug-in and gives its last iterate. *queries* is the most that any split asked of
+the metric: for confusion-matrix queries one per new plug-in, for value queries one per probe, summed over what was
 searched. *CV* is 5-fold cross-validation on the validation rows, of the pooled metric of deterministic labels (the
 paper's text); *in-sample* takes the setting with the best value on the rows it was fitted on (the authors' program):
 with 163 rows and 18 settings that can go wrong, as the spread of its proxy row shows."""

@@ -58,7 +58,7 @@ def checkpoints(seed: int, *, quick: bool) -> tuple[Checkpoint, ...]:
     data = load_data(PROXY, seed, quick=quick)
     train = data.split.train
     X = np.hstack([train.X, np.ones((len(train.X), 1))])
-    kept_back = data.split.early_stopping
+    kept_back = train.columns["early_stopping"]
     wanted = QUICK_BATCHES if quick else BATCHES
     return tuple(
         Checkpoint(batches=batches, loss=loss(theta, X[kept_back], train.y[kept_back]), model=as_model(theta))

@@ -45,9 +45,9 @@ from experiments.paper.images.tasks import (
     plain,
     rival,
 )
-from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
 from postshift.datasets.cifar10 import CLASSES
+from postshift.metrics import Accuracy
 
 PIXELS = Reduction(n_components=50)
 BY_CLASS, WITH_ONE = "ten RBF averages", "ten RBF averages and the constant"

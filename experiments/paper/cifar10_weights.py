@@ -20,8 +20,8 @@ from experiments.paper.images.networks import RECIPE, SEEDS
 from experiments.paper.images.splits import CIFAR10
 from experiments.paper.images.tables import probabilities, recipe_text, seeds_text
 from experiments.paper.images.tasks import CONSTANT, RADII, RADIUS, ImageTask
-from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
+from postshift.metrics import Accuracy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,9 +51,9 @@ def load_task(seed: int, *, quick: bool) -> ImageTask:
 
 
 def elicited(task: ImageTask, radius: float) -> tuple[np.ndarray, int]:
-    """Return the class weights of PI-EW and how many questions they took."""
+    """Return the class weights of PI-EW and how many queries they took."""
     found = task.view(CONSTANT).fit(radius=radius, max_iter=1)
-    return np.array(found.mixture.members[0].alpha[0]), found.n_questions
+    return np.array(found.mixture.members[0].alpha[0]), found.n_queries
 
 
 def solved(task: ImageTask, weights: np.ndarray) -> tuple[np.ndarray, float]:

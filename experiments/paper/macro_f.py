@@ -23,12 +23,24 @@ from experiments.harness.tables import markdown, summary, table
 from experiments.paper.adult.ablation import fitted_labels
 from experiments.paper.adult.chosen import CHOICE_FOLDS, CHOICE_ROWS, RATES, Labelled, fweg_by_cv, surrogates_by_cv
 from experiments.paper.adult.methods import TunedThreshold
-from experiments.paper.adult.splits import RADII, C, Data, Floats, Score, Setting, Task, as_task, logistic, quietly
+from experiments.paper.adult.splits import (
+    RADII,
+    C,
+    Data,
+    Floats,
+    Score,
+    Setting,
+    Task,
+    as_task,
+    group_of,
+    logistic,
+    quietly,
+)
 from experiments.paper.adult.tables import LEGEND
 from experiments.paper.macro_f_data import DATA_SETS, SHARES, load_split
 from postshift import PostShiftClassifier
 from postshift.baselines import CoordinatePlugin
-from postshift.datasets import Part, Split
+from postshift.datasets import Dataset, Split
 from postshift.metrics import from_confusion
 
 GROUPS, CLASSES = "groups", "classes"
@@ -43,13 +55,13 @@ OURS = (FWEG, DEFAULT)
 # -- the metrics --------------------------------------------------------------------------------------------
 
 
-def mean_f1(part: Part, *, reading: str) -> Score:
+def mean_f1(part: Dataset, *, reading: str) -> Score:
     """Return the mean F1 of class distributions: over groups (of the positive class), or over both classes."""
-    everyone = np.ones(len(part.y), dtype=bool)
-    if reading == CLASSES or part.group is None:
+    everyone, groups = np.ones(len(part.y), dtype=bool), group_of(part)
+    if reading == CLASSES or groups is None:
         units = [(everyone, 0), (everyone, 1)]
     else:
-        units = [(part.group == group, 1) for group in np.unique(part.group)]
+        units = [(groups == group, 1) for group in np.unique(groups)]
     counted = [(np.flatnonzero(rows & (part.y == k)), np.flatnonzero(rows), k) for rows, k in units]
 
     def score(distributions: Floats) -> float:
@@ -95,7 +107,7 @@ class Given:
     @property
     def groups(self) -> dict[str, Any]:
         """What the metric reads beside labels."""
-        return {"groups": self.split.validation.group} if self.reading == GROUPS else {}
+        return {"groups": group_of(self.split.validation)} if self.reading == GROUPS else {}
 
     @property
     def data(self) -> Data:
@@ -193,7 +205,7 @@ class Section:
     @property
     def methods(self) -> list[str]:
         """The methods that apply."""
-        left_out = SURROGATES if self.reading == CLASSES else TUNED  # dear and not compared; has no metric over groups
+        left_out = SURROGATES if self.reading == CLASSES else TUNED  # slow, not compared; no metric over groups
         return [method for method in METHODS if method != left_out]
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from experiments.paper.adult.splits import FAIRNESS_BASES
-from postshift.datasets import Part, Split, Table, adult_fairness, load_compas, load_default_credit
+from experiments.paper.adult.splits import FAIRNESS_BASES, PARTS
+from postshift.datasets import Dataset, Split, adult_fairness, load_compas, load_default_credit
 
 Floats = NDArray[np.float64]
 
@@ -21,81 +21,58 @@ FEW_VALUES, N_BINS = 12, 6  # a number of few values is one-hot, others are in q
 QUICK_ROWS = 900
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Whole:
-    """All rows of a data set before they are split; ``indicators`` are functions for the bases."""
-
-    X: Floats
-    y: NDArray[np.intp]
-    group: NDArray[np.intp]
-    feature_names: tuple[str, ...]
-    indicators: dict[str, Floats]
-
-
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
-    """How a data set is read, and the bases to choose from, by names of indicators; the first is the constant one."""
+class Loader:
+    """How a data set is read, and the bases to choose from, by names of columns; the first is the constant one."""
 
-    load: Callable[[], Whole]
+    load: Callable[[], Dataset]
     bases: tuple[tuple[str, ...], ...]
 
 
-def of_table(table: Table, group: NDArray[np.bool_], names: tuple[str, ...]) -> Whole:
-    """Return a loader's table with one of two groups, and columns of it as indicators."""
-    indicators = {name: table.X[:, table.feature_names.index(name)] for name in names}
-    return Whole(
-        X=table.X,
-        y=table.y,
-        group=group.astype(np.intp),
-        feature_names=table.feature_names,
-        indicators=indicators,
-    )
+def with_group(data: Dataset, group: str, name: str, columns: tuple[str, ...]) -> Dataset:
+    """Return a data set with two groups, one of them by its name, and some of its features as columns for the bases."""
+    is_in = data.groups[group] == data.group_names[group].index(name)
+    features = {column: data.X[:, data.feature_names.index(column)] for column in columns}
+    return replace(data, columns=features, groups={group: is_in.astype(np.intp)})
 
 
 @cache
-def compas() -> Table:
+def compas() -> Dataset:
     """Return COMPAS, read once."""
     return load_compas()
 
 
-def compas_by_race() -> Whole:
+def compas_by_race() -> Dataset:
     """Return COMPAS; the groups are African-Americans and all others."""
-    table = compas()
-    race = table.group_names["race"].index("African-American")
-    return of_table(table, table.groups["race"] == race, COMPAS_BASES[-1])
+    return with_group(compas(), "race", "African-American", COMPAS_BASES[-1])
 
 
-def compas_by_sex() -> Whole:
+def compas_by_sex() -> Dataset:
     """Return COMPAS; the groups are men and women."""
-    table = compas()
-    return of_table(table, table.groups["sex"] == table.group_names["sex"].index("Male"), COMPAS_BASES[-1])
+    return with_group(compas(), "sex", "Male", COMPAS_BASES[-1])
 
 
 @cache
-def default_by_sex() -> Whole:
+def default_by_sex() -> Dataset:
     """Return Default; the groups are men and women."""
-    table = load_default_credit()
-    return of_table(table, table.groups["sex"] == table.group_names["sex"].index("male"), DEFAULT_BASES[-1])
+    return with_group(load_default_credit(), "sex", "male", DEFAULT_BASES[-1])
 
 
 @cache
-def adult_by_sex() -> Whole:
+def adult_by_sex() -> Dataset:
     """Return both files of Adult, with the features of the fairness experiment; the groups are men and women."""
     split = adult_fairness(seed=0)
     parts = (split.train, split.validation, split.test)
-    return Whole(
-        X=np.concatenate([part.X for part in parts]),
-        y=np.concatenate([part.y for part in parts]).astype(np.intp),
-        group=np.concatenate([_group(part) for part in parts]).astype(np.intp),
-        feature_names=split.feature_names,
-        indicators={name: np.concatenate([part.indicators[name] for part in parts]) for name in split.train.indicators},
+    X = np.concatenate([part.X for part in parts])
+    return replace(
+        split.train,
+        X=X,
+        y=np.concatenate([part.y for part in parts]),
+        rows=np.arange(len(X)),
+        # The training rows have one column more.
+        columns={name: np.concatenate([part.columns[name] for part in parts]) for name in split.validation.columns},
+        groups={"sex": np.concatenate([part.groups["sex"] for part in parts])},
     )
-
-
-def _group(part: Part) -> NDArray[np.intp]:
-    """Return the groups of a part that has them."""
-    assert part.group is not None  # noqa: S101
-    return part.group
 
 
 COMPAS_BASES = (
@@ -109,42 +86,26 @@ DEFAULT_BASES = (
     ("MARRIAGE=1", "MARRIAGE=2", "EDUCATION=1", "EDUCATION=2"),
 )
 DATA_SETS = {
-    "COMPAS by race": DataSet(load=compas_by_race, bases=COMPAS_BASES),
-    "COMPAS by sex": DataSet(load=compas_by_sex, bases=COMPAS_BASES),
-    "Adult": DataSet(load=adult_by_sex, bases=FAIRNESS_BASES),
-    "Default": DataSet(load=default_by_sex, bases=DEFAULT_BASES),
+    "COMPAS by race": Loader(load=compas_by_race, bases=COMPAS_BASES),
+    "COMPAS by sex": Loader(load=compas_by_sex, bases=COMPAS_BASES),
+    "Adult": Loader(load=adult_by_sex, bases=FAIRNESS_BASES),
+    "Default": Loader(load=default_by_sex, bases=DEFAULT_BASES),
 }
 
 
 def load_split(name: str, *, seed: int, quick: bool = False) -> Split:
     """Return training, validation and test rows, stratified by group and label; few rows for a quick look."""
     whole = DATA_SETS[name].load()
-    strata = 2 * whole.group + whole.y
+    (groups,) = whole.groups.values()
+    strata = 2 * groups + whole.y
     rows = np.arange(len(strata))
     if quick:
         rows, _ = train_test_split(rows, train_size=min(QUICK_ROWS, len(rows) // 2), stratify=strata, random_state=seed)
     rest, test = train_test_split(rows, test_size=TEST_SHARE, stratify=strata[rows], random_state=seed)
     train, val = train_test_split(rest, test_size=VALIDATION_SHARE, stratify=strata[rest], random_state=seed)
     names, X = binned(whole.X, whole.feature_names, train=train)
-    parts = [_part(whole, X, np.sort(each)) for each in (train, val, test)]
-    return Split(
-        train=parts[0],
-        validation=parts[1],
-        test=parts[2],
-        early_stopping=np.zeros(len(train), dtype=bool),
-        feature_names=names,
-    )
-
-
-def _part(whole: Whole, X: Floats, rows: NDArray[np.intp]) -> Part:
-    """Return some rows as a part of a split."""
-    return Part(
-        X=X[rows],
-        y=whole.y[rows],
-        group=whole.group[rows],
-        indicators={name: values[rows] for name, values in whole.indicators.items()},
-        rows=rows,
-    )
+    data = replace(whole, X=X, feature_names=names)
+    return Split(**{part: data.take(np.sort(at)) for part, at in zip(PARTS, (train, val, test), strict=True)})
 
 
 def binned(X: Floats, names: tuple[str, ...], *, train: NDArray[np.intp]) -> tuple[tuple[str, ...], Floats]:

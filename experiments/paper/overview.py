@@ -1,6 +1,7 @@
 """The tables of docs/results.md and of the README: the paper's tasks, one line each, made from the stored results.
 
-``python -m experiments.paper.overview``. The README has fewer columns. A task whose runs are not all stored has no line yet.
+``python -m experiments.paper.overview``. The README has fewer columns. A task whose runs are not all stored
+has no line yet.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ from experiments.harness.tables import markdown, mean_sd, places
 from experiments.paper.adult.ablation import fitted_labels
 from experiments.paper.adult.chosen import FEW_STEPS
 from experiments.paper.adult.splits import LARGEST, PROXY, Data, columns_of, load_data, logistic
-from postshift import GMean, MemoryEngine, PostShiftClassifier, Sample, fw_eg
+from postshift import MemoryEngine, PostShiftClassifier, Rows, fw_eg
 from postshift.baselines import AdaptiveSurrogates
+from postshift.metrics import GMean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def functions(data: Data, number: int) -> list[int]:
 
     Of columns that are the same in all training rows the first is taken.
     """
-    named = [data.split.feature_names.index(name) for name in LARGEST[PROXY]]
+    named = [data.split.train.feature_names.index(name) for name in LARGEST[PROXY]]
     common = np.argsort(-data.split.train.X.sum(axis=0), kind="stable").tolist()
     order = list(dict.fromkeys([*named, *common]))
     first = np.unique(data.split.train.X[:, order], axis=1, return_index=True)[1]
@@ -52,14 +53,14 @@ def by_fweg(data: Data, columns: list[int]) -> np.ndarray:
     train, val, test = data.split.train, data.split.validation, data.split.test
     model = logistic().fit(train.X, train.y)
 
-    def sample(part: Any, labels: Any) -> Sample:
+    def rows(part: Any, labels: Any) -> Rows:
         phi = np.column_stack([np.ones(len(part.y)), part.X[:, columns]])
-        return Sample.of(model.predict_proba(part.X), phi=phi, labels=labels)
+        return Rows.of(model.predict_proba(part.X), phi=phi, labels=labels)
 
-    engine = MemoryEngine(sample(train, train.y))
-    found = fw_eg(engine, sample(val, val.y), GMean(), radius=RADIUS, max_iter=MAX_ITER)
-    rows = sample(test, None)
-    return np.asarray(found.mixture.labels(rows.eta, rows.phi))
+    engine = MemoryEngine(rows(train, train.y))
+    found = fw_eg(engine, rows(val, val.y), GMean(), radius=RADIUS, max_iter=MAX_ITER)
+    tested = rows(test, None)
+    return np.asarray(found.mixture.labels(tested.eta, tested.phi))
 
 
 def by_default(data: Data, columns: list[int]) -> np.ndarray:

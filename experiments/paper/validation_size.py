@@ -44,7 +44,6 @@ from experiments.paper.adult.splits import (
     joined,
     load_data,
     logistic,
-    taken,
 )
 from postshift.baselines import AdaptiveSurrogates, FineTuned
 
@@ -71,7 +70,7 @@ def halves(seed: int, *, quick: bool) -> tuple[Data, np.ndarray]:
     data = load_data(PROXY, seed, quick=quick)
     pool = joined(data.split.validation, data.split.test)
     test, rest = train_test_split(np.arange(len(pool.y)), test_size=0.5, stratify=pool.y, random_state=seed)
-    split = replace(data.split, validation=taken(pool, rest), test=taken(pool, test))
+    split = replace(data.split, validation=pool.take(rest), test=pool.take(test))
     return replace(data, split=split), stratified_order(split.validation.y, rng=np.random.default_rng(seed))
 
 
@@ -79,7 +78,7 @@ def with_size(seed: int, size: int, *, quick: bool) -> Data:
     """Return the data with so many validation rows."""
     data, order = halves(seed, quick=quick)
     rows = np.sort(order[:size])
-    return replace(data, split=replace(data.split, validation=taken(data.split.validation, rows)))
+    return replace(data, split=replace(data.split, validation=data.split.validation.take(rows)))
 
 
 def of_fine_tuning(given: Given) -> np.ndarray:

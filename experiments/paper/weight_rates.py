@@ -35,9 +35,10 @@ from experiments.harness.figures import COLOURS, MARKERS, plain_axes
 from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import markdown
-from postshift import Accuracy, ExpectedReward, FitResult, Mixture, PlugIn, Sample, pi_ew
+from postshift import FitResult, Mixture, PlugIn, Rows, pi_ew
 from postshift.core.psi import ConfusionMetric
 from postshift.core.weighting import weighting_named
+from postshift.metrics import Accuracy, ExpectedReward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,7 +200,7 @@ def clean_probabilities(x: FloatArray, z: FloatArray) -> FloatArray:
     return np.asarray(powers / (powers @ np.ones((N_CLASSES, 1))))
 
 
-def draw_sample(model: Model, rng: np.random.Generator, n: int, *, side: Literal["train", "val"]) -> Sample:
+def draw_sample(model: Model, rng: np.random.Generator, n: int, *, side: Literal["train", "val"]) -> Rows:
     """Return n rows of mu (noisy labels, x uniform) or of D; eta is the true conditional under mu on both."""
     x = rng.random(n) if side == "train" else model.draw_val(rng, n)
     clean = clean_probabilities(x, rng.normal(size=(n, 2)))
@@ -207,10 +208,10 @@ def draw_sample(model: Model, rng: np.random.Generator, n: int, *, side: Literal
     law = noisy if side == "train" else clean
     below = np.triu(np.ones((N_CLASSES, N_CLASSES)))[:, :-1]  # law @ below: the cumulative law without its last column
     labels = np.count_nonzero(law @ below <= rng.random((n, 1)), axis=1)
-    return Sample.of(noisy, phi=model.basis(x), labels=labels)
+    return Rows.of(noisy, phi=model.basis(x), labels=labels)
 
 
-def fit_weights(model: Model, train: Sample, val: Sample) -> FitResult:
+def fit_weights(model: Model, train: Rows, val: Rows) -> FitResult:
     """Run PI-EW around ``argmax eta``; its one member holds the elicited weights."""
     ones = np.ones((train.n_bases, train.n_classes))
     argmax = PlugIn(weighting=weighting_named("diagonal"), alpha=ones, n_classes=train.n_classes)
@@ -343,7 +344,7 @@ MORE = """\
   the training of a model.
 * **Label noise** (ILN, CDLN, IDLN): a general reward matrix L, all nine weights per basis function. The row sums of
   a confusion matrix do not depend on the classifier, so adding a constant to W_ij for all j shifts the metric
-  of every classifier alike, and no question about predictions can reveal it. The mean over j is therefore
+  of every classifier alike, and no query can reveal it. The mean over j is therefore
   removed for each basis function and each i before comparing.
 * **IDLN**: with probability ρ(x) the label is drawn anew from q, that is T(x) = (1 − ρ) I + ρ 1qᵀ. Because 1qᵀ is a
   projection, T(x)⁻¹ = a I + (1 − a) 1qᵀ with a = 1/(1 − ρ); an a(x) linear in x puts it in the span of x, 1 − x.

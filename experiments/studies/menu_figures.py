@@ -18,11 +18,11 @@ from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import task_table
 from experiments.paper.adult.splits import FAIRNESS, PROXY, Task, as_task, load_data
-from postshift import Accuracy, GMean, Sample
+from postshift import Rows, Session
 from postshift.basis import CoverBasis, TreeBasis
-from postshift.metrics import GroupGMean
-from postshift.rules import Choice, Interview, PluginSearch, Problem, Table, menu, rule_named, without_questions
-from postshift.rules.influence import Influence
+from postshift.core.queries import without_queries
+from postshift.metrics import Accuracy, GMean, GroupGMean, SoftOracle
+from postshift.rules import Choice, Influence, PluginSearch, Problem, menu, rule_named
 
 DIGITS = "digits"
 SEEDS = {PROXY: 5, FAIRNESS: 5, DIGITS: 10}
@@ -36,17 +36,17 @@ QUERIES = "influence regression by queries alone"
 INDICATORS = {PROXY: ("private", "non_private"), FAIRNESS: ("wife", "husband")}
 
 
-def adult_table(task: Task, part: str, tree: TreeBasis, cover: CoverBasis) -> Table:
+def rows_over_bases(task: Task, part: str, tree: TreeBasis, cover: CoverBasis) -> Rows:
     """Return one part of an Adult split with the leaves of a tree and the paper's indicators as bases."""
-    rows = getattr(task.split, part)
-    bases = {"tree": tree.transform(rows.X), "paper": cover.transform(indicators(task, part))}
-    return Table.of(task.eta[part], bases=bases, labels=rows.y)
+    data = getattr(task.split, part)
+    bases = {"tree": tree.transform(data.X), "paper": cover.transform(indicators(task, part))}
+    return Rows.of(task.eta[part], bases=bases, labels=data.y)
 
 
 def indicators(task: Task, part: str) -> np.ndarray:
     """Return the paper's indicator functions of a task."""
-    rows = getattr(task.split, part)
-    return np.column_stack([rows.indicators[name] for name in INDICATORS[task.task]])
+    data = getattr(task.split, part)
+    return np.column_stack([data.columns[name] for name in INDICATORS[task.task]])
 
 
 def adult_rows(name: str, seed: int, quick: bool, *, thorough: bool = True) -> Iterator[Row]:
@@ -54,46 +54,41 @@ def adult_rows(name: str, seed: int, quick: bool, *, thorough: bool = True) -> I
     task = as_task(load_data(name, seed, quick=quick))
     tree = TreeBasis().fit(task.split.train.X, task.split.train.y)
     cover = CoverBasis().fit(indicators(task, "train"))
-    train, val, test = (adult_table(task, part, tree, cover) for part in ("train", "validation", "test"))
+    train, val, test = (rows_over_bases(task, part, tree, cover) for part in ("train", "validation", "test"))
     if name == PROXY:
         problem = Problem.labelled(train, val, GMean())
     else:
         metric = GroupGMean(n_groups=2, n_classes=2)
-        problem = Problem.labelled(train, val, metric, groups=task.split.validation.group)
+        problem = Problem.labelled(train, val, metric, groups=task.split.validation.groups["sex"])
     rules = (*menu(problem), PluginSearch()) if thorough else (rule_named("stack + influence [tree]", problem),)
     averaged = thorough or name == FAIRNESS
     for method, labels in labels_of(problem, test, rules, averaged=averaged):
         yield Row(task=name, method=method, values={"test": task.score(labels)})
 
 
-def labels_of(problem: Problem, test: Table, rules: Any, *, averaged: bool = True) -> Iterator[tuple[str, np.ndarray]]:
+def labels_of(problem: Problem, test: Rows, rules: Any, *, averaged: bool = True) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the labels of the test rows by some rules, by the choice and by the average."""
     for rule in rules:
-        yield rule.name, without_questions(rule.fit(problem)).labels(test)
+        yield rule.name, without_queries(rule.fit(problem)).labels(test)
     for method, how in ((CHOICE, "best"), *([(AVERAGE, "average")] if averaged else [])):
-        yield method, without_questions(Choice(how=how).fit(problem)).rule.labels(test)  # type: ignore[arg-type]
+        yield method, without_queries(Choice(how=how).fit(problem)).rule.labels(test)  # type: ignore[arg-type]
 
 
 def digits_rows(seed: int, quick: bool, *, thorough: bool = True) -> Iterator[Row]:
     """Yield the menu on one split of the demo's digits, and influence regression that asks for numbers only."""
     train, val, test = digits_demo.load(seed)
 
-    def as_table(sample: Sample) -> Table:
-        return Table.of(sample.eta, labels=sample.labels)
-
     def row(method: str, labels: np.ndarray, queries: int = 0) -> Row:
         right = float(np.mean(labels == test.labels))
         return Row(task=DIGITS, method=method, values={"test": right}, queries=queries)
 
-    problem = Problem.labelled(as_table(train), as_table(val), Accuracy())
-    for method, labels in labels_of(problem, as_table(test), (*menu(problem), PluginSearch()) if thorough else ()):
+    problem = Problem.labelled(train, val, Accuracy())
+    for method, labels in labels_of(problem, test, (*menu(problem), PluginSearch()) if thorough else ()):
         yield row(method, labels)
-    asked = Problem.queried(as_table(train), Table.of(val.eta), kind="soft")
-    interview = Interview(lambda: Influence().fit(asked))
-    while questions := interview.ask():
-        for question in questions:
-            interview.tell(question.key, question.predictions[np.arange(len(val.eta)), val.labels].mean())
-    yield row(QUERIES, interview.result().labels(as_table(test)), interview.n_questions)
+    asked = Problem.queried(train, val, kind="soft")
+    session = Session(lambda: Influence().fit(asked))
+    found = session.run(SoftOracle(lambda table: table[np.arange(val.n_rows), val.labels].mean()))
+    yield row(QUERIES, found.labels(test), session.n_queries)
 
 
 METHODS = {PROXY: partial(adult_rows, PROXY), FAIRNESS: partial(adult_rows, FAIRNESS), DIGITS: digits_rows}
@@ -112,7 +107,7 @@ def lead_of(results: Results) -> str:
 ABOUT = """Test metric of the deterministic labels; Adult with the authors' protocol, 5 splits, digits 10 splits. The
 *choice* takes the rule with the best metric of pooled out-of-fold labels, the *average* weighs them all. Bases of
 influence regression: the constant, the leaves of a 4-leaf tree on the training labels, and the paper's indicators
-(private or not; wife, husband, neither). *questions*: what was asked of a metric of which only values were known."""
+(private or not; wife, husband, neither). *queries*: what was asked of a metric of which only values were known."""
 
 
 def make_page(results: Results) -> str:

@@ -17,19 +17,20 @@ from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import markdown, summary
 from experiments.studies.menu_tasks import TASKS, TaskData, describe, load_task
-from postshift import Accuracy, ExpectedReward, MacroF1, metrics
+from postshift import Rows, metrics
 from postshift.basis import TreeBasis
 from postshift.core.plugin import onehot
 from postshift.core.psi import ConfusionMetric
-from postshift.metrics import ConfusionDriver
-from postshift.rules import Choice, Paper, PluginSearch, Problem, Table, menu, without_questions
+from postshift.core.queries import kind_named, without_queries
+from postshift.metrics import ConfusionOracle
+from postshift.rules import Choice, Paper, PluginSearch, Problem, menu
 
 TOLERANCE = 0.005
 AVERAGE, BEST, BASE = "average (the default)", "choice", "base"
 METRICS = {
-    "accuracy": Accuracy,
+    "accuracy": metrics.Accuracy,
     "g_mean": metrics.GMean,
-    "f1_macro": MacroF1,
+    "f1_macro": metrics.MacroF1,
     "balanced_accuracy": metrics.BalancedAccuracy,
     "h_mean": metrics.HMean,
     "q_mean": metrics.QMean,
@@ -39,7 +40,7 @@ METRICS = {
     "f1": metrics.BinaryF1,
     "worst_group": metrics.WorstGroup,
     "group_g_mean": metrics.GroupGMean,
-    "expected_reward": ExpectedReward,
+    "expected_reward": metrics.ExpectedReward,
 }
 
 
@@ -52,13 +53,13 @@ def make_metric(data: TaskData) -> ConfusionMetric:
     return metric
 
 
-def make_table(data: TaskData, part: str, tree: TreeBasis) -> Table:
+def make_rows(data: TaskData, part: str, tree: TreeBasis) -> Rows:
     """Return one part of a split with its bases: the leaves of a tree and, if there is one, the user's."""
     bases = {"tree": tree.transform(getattr(data, f"X_{part}"))}
     user = getattr(data, f"user_phi_{part}")
     if user is not None:
         bases["user"] = user
-    return Table.of(getattr(data, f"eta_{part}"), bases=bases, labels=getattr(data, f"y_{part}"))
+    return Rows.of(getattr(data, f"eta_{part}"), bases=bases, labels=getattr(data, f"y_{part}"))
 
 
 def measure(name: str, seed: int, quick: bool) -> list[Row]:
@@ -71,19 +72,19 @@ def _measured(data: TaskData) -> list[Row]:
     """Return every method's test metric on the data of a split."""
     metric = make_metric(data)
     tree = TreeBasis().fit(data.X_train, data.y_train)
-    train, val, test = (make_table(data, part, tree) for part in ("train", "val", "test"))
+    train, val, test = (make_rows(data, part, tree) for part in ("train", "val", "test"))
     problem = Problem.labelled(train, val, metric, groups=data.group_val)
-    driver = ConfusionDriver(data.y_test, n_classes=data.n_classes, groups=data.group_test, metric=metric)
-    scored = Problem(train=None, val=test, kind="confusion", metric=metric, categories=driver.categories)
+    oracle = ConfusionOracle(data.y_test, n_classes=data.n_classes, groups=data.group_test, metric=metric)
+    scored = Problem(train=None, val=test, kind=kind_named("confusion"), metric=metric, categories=oracle.categories)
 
     def row(method: str, labels: Any, *, fallback: bool = False) -> Row:
         value = float(metric.value(scored.confusion(onehot(labels, n_classes=data.n_classes))))
         return Row(task=data.name, method=method, values={"test": value, "fallback": fallback})
 
     rules = (*menu(problem), PluginSearch(), Paper())
-    rows = [row(rule.name, without_questions(rule.fit(problem)).labels(test)) for rule in rules]
+    rows = [row(rule.name, without_queries(rule.fit(problem)).labels(test)) for rule in rules]
     for method, how in ((AVERAGE, "average"), (BEST, "best")):
-        chosen = without_questions(Choice(how=how).fit(problem))  # type: ignore[arg-type]
+        chosen = without_queries(Choice(how=how).fit(problem))  # type: ignore[arg-type]
         rows.append(row(method, chosen.rule.labels(test), fallback=chosen.record.fallback))
     return rows
 

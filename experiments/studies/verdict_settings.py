@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from postshift import Rows
 from postshift.metrics import resolve_metric
-from postshift.rules import Problem, Table
+from postshift.rules import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -27,7 +28,7 @@ FLOOR = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class Drawn:
     """Rows drawn from a setting: posterior, label and group, and what the model says."""
 
     posterior: Floats
@@ -40,9 +41,9 @@ class Rows:
         """The groups as a basis, where there are any."""
         return {} if self.groups is None else {"groups": np.eye(2)[self.groups]}
 
-    def table(self) -> Table:
+    def rows(self) -> Rows:
         """Return the rows as rules read them."""
-        return Table.of(self.eta, bases=self.bases, labels=self.labels)
+        return Rows.of(self.eta, bases=self.bases, labels=self.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,30 +85,30 @@ class Setting:
         return len(self.prior)
 
     @property
-    def goal(self) -> Any:
-        """The metric."""
+    def resolved(self) -> Any:
+        """The metric itself."""
         n_groups = None if self.far is None else 2
         return resolve_metric(self.metric, classes=np.arange(self.n_classes), n_groups=n_groups)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Rows:
+    def draw(self, n_rows: int, rng: np.random.Generator) -> Drawn:
         """Draw rows; the model is what the setting says."""
         posterior, labels, groups = self._raw(n_rows, rng)
         logs = np.log(np.maximum(posterior, FLOOR)) + self._tuning
         if self.shift is not None:
             wrong = np.asarray(self.shift, dtype=np.float64)
             logs = logs + (wrong if wrong.ndim == 1 else wrong[groups])
-        return Rows(posterior=posterior, labels=labels, groups=groups, eta=softmax(logs, axis=1))
+        return Drawn(posterior=posterior, labels=labels, groups=groups, eta=softmax(logs, axis=1))
 
-    def problem(self, rows: Rows) -> Problem:
+    def problem(self, drawn: Drawn) -> Problem:
         """Return the problem of shifting the model by these rows."""
-        return Problem.labelled(None, rows.table(), self.goal, groups=rows.groups)
+        return Problem.labelled(None, drawn.rows(), self.resolved, groups=drawn.groups)
 
     def truth(self, labels: Ints) -> float:
         """Return the score of labels of the rows of the truth."""
         return self._expected(labels, self.population.posterior, self.population.groups)
 
     @cached_property
-    def population(self) -> Rows:
+    def population(self) -> Drawn:
         """The rows that the truth is computed on."""
         return self.draw(TRUTH_ROWS, np.random.default_rng(1))
 
@@ -130,7 +131,7 @@ class Setting:
         for group in range(n_groups):
             for label in range(n_classes):
                 table[group, :, label] = posterior[(where == group) & (labels == label)].sum(axis=0)
-        return float(self.goal.value(table.reshape(-1, n_classes) / len(labels)))
+        return float(self.resolved.value(table.reshape(-1, n_classes) / len(labels)))
 
     @cached_property
     def _tuning(self) -> Floats:

@@ -20,10 +20,10 @@ from experiments.harness.figures import side_by_side
 from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import markdown
-from experiments.studies.verdict_settings import Rows, Setting, settings
-from postshift.core.questions import converse
-from postshift.metrics import PredictionDriver, from_predictions
-from postshift.rules import Base, Choice, Influence, Interview, Problem, Table, menu
+from experiments.studies.verdict_settings import Drawn, Setting, settings
+from postshift import Rows, Session
+from postshift.metrics import PredictionOracle, from_predictions
+from postshift.rules import Base, Choice, Influence, Problem, menu
 from postshift.rules.choice import refitted
 from postshift.rules.selection import How
 from postshift.rules.verdict import Comparison, compare
@@ -100,58 +100,56 @@ def harmed(row: Row) -> bool:
 # -- kinds of problems --------------------------------------------------------------------------------------
 
 
-def by_menu(setting: Setting, rows: Rows, seed: int, *, how: How) -> dict[str, float]:
+def by_menu(setting: Setting, drawn: Drawn, seed: int, *, how: How) -> dict[str, float]:
     """Fit the menu: its weighted average, or its best entry."""
-    problem = setting.problem(rows)
+    problem = setting.problem(drawn)
     entries = menu(problem)
     candidate = Choice(how=how).candidate(problem, entries)
-    labels = refitted(problem, entries, candidate.selection).labels(setting.population.table())
+    labels = refitted(problem, entries, candidate.selection).labels(setting.population.rows())
     return compared(setting, candidate.comparison, labels=labels, adopted=not candidate.kept_out)
 
 
-def by_one_rule(setting: Setting, rows: Rows, seed: int) -> dict[str, float]:
+def by_one_rule(setting: Setting, drawn: Drawn, seed: int) -> dict[str, float]:
     """Fit influence regression over one of three bases; a rule that is asked for by name is always used."""
 
-    def with_bases(part: Rows) -> Table:
+    def with_bases(part: Drawn) -> Rows:
         eta = part.eta
         sure = np.eye(2)[(eta.max(axis=1) > np.median(setting.population.eta.max(axis=1))).astype(int)]
         first = np.eye(2)[(eta[:, 0] > np.median(setting.population.eta[:, 0])).astype(int)]
-        return Table.of(eta, bases={**part.bases, "sure": sure, "first": first}, labels=part.labels)
+        return Rows.of(eta, bases={**part.bases, "sure": sure, "first": first}, labels=part.labels)
 
-    problem = Problem.labelled(None, with_bases(rows), setting.goal, groups=rows.groups)
+    problem = Problem.labelled(None, with_bases(drawn), setting.resolved, groups=drawn.groups)
     entries = (Base(), Influence("first"))
     candidate = Choice(how="only").candidate(problem, entries)
     labels = refitted(problem, entries, candidate.selection).labels(with_bases(setting.population))
     return compared(setting, candidate.comparison, labels=labels)
 
 
-def by_fixed_rule(setting: Setting, rows: Rows, seed: int) -> dict[str, float]:
+def by_fixed_rule(setting: Setting, drawn: Drawn, seed: int) -> dict[str, float]:
     """Compare a rule that is fixed beforehand with the base: random weights of the classes."""
     weights = np.exp(np.random.default_rng([3, seed]).normal(scale=0.5, size=setting.n_classes))
-    labels, fixed = (np.argmax(weights * part.eta, axis=1) for part in (rows, setting.population))
-    found = compare(setting.problem(rows), labels, np.argmax(rows.eta, axis=1))
+    labels, fixed = (np.argmax(weights * part.eta, axis=1) for part in (drawn, setting.population))
+    found = compare(setting.problem(drawn), labels, np.argmax(drawn.eta, axis=1))
     return compared(setting, found, labels=fixed)
 
 
-def by_queries(setting: Setting, rows: Rows, seed: int) -> dict[str, float]:
+def by_queries(setting: Setting, drawn: Drawn, seed: int) -> dict[str, float]:
     """Fit by scores alone: the labels are known to nobody but the metric. There are no intervals."""
-    known = setting.problem(rows)
+    known = setting.problem(drawn)
 
     def metric(predicted: Any) -> float:
         return float(known.metric_of(known.label_confusion(np.asarray(predicted))))
 
-    val = Table.of(rows.eta, bases=rows.bases)
-    driver = PredictionDriver(from_predictions(metric, name=setting.metric), classes=np.arange(setting.n_classes))
-    problem = Problem.queried(None, val, kind=driver.kind)
-    interview = Interview(lambda: Choice(budget=200).fit(problem))
-    converse(interview, driver)
-    chosen = interview.result()
+    val = Rows.of(drawn.eta, bases=drawn.bases)
+    oracle = PredictionOracle(from_predictions(metric, name=setting.metric), classes=np.arange(setting.n_classes))
+    problem = Problem.queried(None, val, kind=oracle.kind)
+    chosen = Session(lambda: Choice(budget=200).fit(problem)).run(oracle)
     record = chosen.record
     said = {"score": record.score, "base_score": record.base_score, "adopted": not record.fallback}
-    return {**said, **truths(setting, chosen.rule.labels(setting.population.table()))}
+    return {**said, **truths(setting, chosen.rule.labels(setting.population.rows()))}
 
 
-RUNS: dict[str, Callable[[Setting, Rows, int], dict[str, float]]] = {
+RUNS: dict[str, Callable[[Setting, Drawn, int], dict[str, float]]] = {
     "default": partial(by_menu, how="average"),  # the weighted average of the menu
     "evaluate": by_fixed_rule,
     "choice": partial(by_menu, how="best"),  # the best entry of the menu

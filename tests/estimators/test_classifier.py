@@ -347,5 +347,5 @@ def test_a_misspelt_name_is_told_before_the_model_is_fitted(yes_or_no, wrong):
             pytest.fail("the model was fitted")
 
     eta, y = yes_or_no
-    with pytest.raises((SettingError, BasisError), match=r"did you mean|must be the name"):
+    with pytest.raises((SettingError, BasisError), match=r"did you mean|must be a name"):
         PostShiftClassifier(Never(), **wrong).fit(eta, y)

@@ -28,7 +28,7 @@ from experiments.paper.adult.splits import (
 )
 from postshift import PostShiftClassifier
 from postshift.baselines import CoordinatePlugin
-from postshift.datasets import Part, Split
+from postshift.datasets import Dataset, Split
 
 RADIUS = 0.1
 
@@ -40,11 +40,11 @@ class Metric:
     name: str
     title: str
     heading: str
-    of: Callable[[Part], Score]
+    of: Callable[[Dataset], Score]
     iterations: int
 
 
-def accuracy(part: Part) -> Score:
+def accuracy(part: Dataset) -> Score:
     """Return the share of right labels."""
     rows = np.arange(len(part.y))
 

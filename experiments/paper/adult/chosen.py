@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from experiments.paper.adult.splits import MAX_ITER, Rows, Score, Setting, Task, column_basis, taken
-from postshift import MemoryEngine, SoftDriver, fw_eg
+from experiments.paper.adult.splits import MAX_ITER, Places, Score, Setting, Task, column_basis, group_of
+from postshift import MemoryEngine, fw_eg
 from postshift.baselines import AdaptiveSurrogates
-from postshift.datasets import Part
-from postshift.metrics import from_predictions
+from postshift.datasets import Dataset
+from postshift.metrics import SoftOracle, from_predictions
 
 Labels = NDArray[np.intp]
 AnySetting = TypeVar("AnySetting")
@@ -28,7 +28,7 @@ FEW_STEPS = {"n_outer": 3, "n_inner": 5, "n_perturbations": 20}  # of adaptive s
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Labelled:
-    """Labels of the test rows, the questions that they took, and the setting that was chosen."""
+    """Labels of the test rows, the queries that they took, and the setting that was chosen."""
 
     labels: Labels
     queries: int = 0
@@ -37,8 +37,8 @@ class Labelled:
 
 def best_setting(
     settings: Sequence[AnySetting],
-    fold_labels: Callable[[AnySetting, Rows, Rows], Labels],
-    val: Part,
+    fold_labels: Callable[[AnySetting, Places, Places], Labels],
+    val: Dataset,
     score: Score,
     *,
     n_folds: int = 5,
@@ -46,7 +46,8 @@ def best_setting(
     """Return the setting with the best metric of pooled out-of-fold labels; the first of several."""
     if len(settings) == 1:
         return settings[0]
-    strata = val.y if val.group is None else 2 * val.group + val.y
+    group = group_of(val)
+    strata = val.y if group is None else 2 * group + val.y
     folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(val.X, strata))
     values = []
     for setting in settings:
@@ -67,24 +68,24 @@ def fweg_by_cv(
 
     Without a ``metric`` it asks for values of the task's score; a metric is read with the labels of validation rows.
     """
-    engines = {basis: MemoryEngine(task.sample("train", basis, labels=True)) for basis in {basis for basis, _ in grid}}
+    engines = {basis: MemoryEngine(task.rows("train", basis, labels=True)) for basis in {basis for basis, _ in grid}}
     val, queries = task.split.validation, 0
 
-    def fitted(setting: Setting, kept: Rows) -> Any:
+    def fitted(setting: Setting, kept: Places) -> Any:
         nonlocal queries
         basis, radius = setting
-        rows = task.sample("validation", basis, labels=metric is not None).take(kept)
-        asked = SoftDriver(task.score_of(taken(val, kept))) if metric is None else metric
+        rows = task.rows("validation", basis, labels=metric is not None).take(kept)
+        asked = SoftOracle(task.score_of(val.take(kept))) if metric is None else metric
         found = fw_eg(engines[basis], rows, asked, radius=radius, max_iter=max_iter, linearise=linearise)
-        queries += found.n_questions
+        queries += found.n_queries
         return found.mixture
 
-    def fold_labels(setting: Setting, kept: Rows, left: Rows) -> Labels:
-        rows = task.sample("validation", setting[0], labels=False).take(left)
+    def fold_labels(setting: Setting, kept: Places, left: Places) -> Labels:
+        rows = task.rows("validation", setting[0], labels=False).take(left)
         return np.asarray(fitted(setting, kept).labels(rows.eta, rows.phi))
 
     best = best_setting(grid, fold_labels, val, task.on_val)
-    test = task.sample("test", best[0], labels=False)
+    test = task.rows("test", best[0], labels=False)
     labels = fitted(best, np.arange(len(val.y))).labels(test.eta, test.phi)
     return Labelled(labels=labels, queries=queries, setting={"basis": list(best[0]), "radius": best[1]})
 
@@ -102,10 +103,10 @@ def surrogates_by_cv(task: Task, bases: Sequence[tuple[str, ...]], *, quick: boo
     rng = np.random.default_rng(task.seed)
     few = rng.permutation(len(split.train.y))[:CHOICE_ROWS]
 
-    def fitted(setting: tuple[tuple[str, ...], float, float], kept: Rows, train: Part) -> AdaptiveSurrogates:
+    def fitted(setting: tuple[tuple[str, ...], float, float], kept: Places, train: Dataset) -> AdaptiveSurrogates:
         nonlocal queries
         basis, outer, inner = setting
-        val = taken(split.validation, kept)
+        val = split.validation.take(kept)
         model = AdaptiveSurrogates(
             metric=from_predictions(task.score_of(val), soft=True, name="the metric"),
             basis=column_basis(split, basis),
@@ -117,8 +118,8 @@ def surrogates_by_cv(task: Task, bases: Sequence[tuple[str, ...]], *, quick: boo
         queries += model.n_queries_
         return model
 
-    def fold_labels(setting: tuple[tuple[str, ...], float, float], kept: Rows, left: Rows) -> Labels:
-        return np.asarray(fitted(setting, kept, taken(split.train, few)).predict(split.validation.X[left]))
+    def fold_labels(setting: tuple[tuple[str, ...], float, float], kept: Places, left: Places) -> Labels:
+        return np.asarray(fitted(setting, kept, split.train.take(few)).predict(split.validation.X[left]))
 
     settings = list(product(bases[:1] if quick else bases, RATES, RATES))
     val = split.validation

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from postshift import Sample
-from postshift.datasets import Part, Split, adult_fairness, adult_proxy
+from postshift import Rows
+from postshift.datasets import Dataset, Split, adult_fairness, adult_proxy
 from postshift.exceptions import SmallValidationWarning
 from postshift.metrics import from_predictions
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Places = NDArray[np.intp]  # of rows in a part
 Setting = tuple[tuple[str, ...], float]  # indicator functions beside the constant, radius
 Score = Callable[[Floats], float]  # of a table of class distributions (n, 2)
 
@@ -47,9 +47,15 @@ PARTS = ("train", "validation", "test")
 QUICK = {"train": 1_000, "validation": 200, "test": 1_000}  # rows of a quick look at the most
 
 
-def group_recalls(part: Part) -> Score:
+def group_of(part: Dataset) -> Places | None:
+    """Return the group of every row, None where the rows have no groups."""
+    return next(iter(part.groups.values()), None)
+
+
+def group_recalls(part: Dataset) -> Score:
     """Return the geometric mean of the recalls of every class in every group (of all rows where there is none)."""
-    groups = np.zeros(len(part.y), dtype=np.intp) if part.group is None else part.group
+    found = group_of(part)
+    groups = np.zeros(len(part.y), dtype=np.intp) if found is None else found
     cells = [np.flatnonzero((groups == g) & (part.y == c)) for g in np.unique(groups) for c in (0, 1)]
     classes = part.y[[cell[0] for cell in cells]]
 
@@ -70,7 +76,7 @@ class Data:
     task: str
     seed: int
     split: Split
-    score_of: Callable[[Part], Score] = group_recalls
+    score_of: Callable[[Dataset], Score] = group_recalls
 
     @property
     def metric(self) -> Any:
@@ -80,7 +86,7 @@ class Data:
     @property
     def groups(self) -> dict[str, Any]:
         """What the metric reads about the validation rows, beside their labels."""
-        group = self.split.validation.group
+        group = group_of(self.split.validation)
         return {} if group is None else {"groups": group}
 
     @cached_property
@@ -99,7 +105,7 @@ class Data:
 
     def basis(self, names: tuple[str, ...]) -> Callable[[Any], np.ndarray]:
         """Return some columns of X, which are indicators, as a basis."""
-        return partial(columns_of, places=[self.split.feature_names.index(name) for name in names])
+        return partial(columns_of, places=[self.split.train.feature_names.index(name) for name in names])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,11 +129,11 @@ class Task(Data):
 
     eta: Mapping[str, Floats]
 
-    def sample(self, part: str, basis: tuple[str, ...], *, labels: bool) -> Sample:
-        """Return a part of the split as a sample over the constant and some indicator functions."""
-        rows: Part = getattr(self.split, part)
-        phi = np.column_stack([np.ones(len(rows.y)), *(rows.indicators[name] for name in basis)])
-        return Sample.of(self.eta[part], phi=phi, labels=rows.y if labels else None)
+    def rows(self, part: str, basis: tuple[str, ...], *, labels: bool) -> Rows:
+        """Return the rows of a part over the constant and some indicator functions."""
+        data: Dataset = getattr(self.split, part)
+        phi = np.column_stack([np.ones(len(data.y)), *(data.columns[name] for name in basis)])
+        return Rows.of(self.eta[part], phi=phi, labels=data.y if labels else None)
 
 
 def columns_of(X: Any, *, places: list[int]) -> np.ndarray:
@@ -139,7 +145,8 @@ def column_basis(split: Split, basis: tuple[str, ...]) -> Any:
     """Return indicators as a basis of rows of X; the constant one where there are none."""
     if not basis:
         return "constant"
-    return partial(columns_of, places=[split.feature_names.index(COLUMNS.get(name, name)) for name in basis])
+    names = split.train.feature_names
+    return partial(columns_of, places=[names.index(COLUMNS.get(name, name)) for name in basis])
 
 
 def load(task: str, seed: int) -> Data:
@@ -182,40 +189,26 @@ def quietly() -> Iterator[None]:
 # -- rows ---------------------------------------------------------------------------------------------------
 
 
-def taken(part: Part, rows: Rows) -> Part:
-    """Return some rows of a part."""
-    return Part(
-        X=part.X[rows],
-        y=part.y[rows],
-        group=None if part.group is None else part.group[rows],
-        indicators={name: values[rows] for name, values in part.indicators.items()},
-        rows=part.rows[rows],
-    )
-
-
-def joined(first: Part, second: Part) -> Part:
+def joined(first: Dataset, second: Dataset) -> Dataset:
     """Return the rows of two parts of the same file, in the order of the file."""
-    groups = None if first.group is None or second.group is None else np.concatenate([first.group, second.group])
-    both = Part(
+    both = replace(
+        first,
         X=np.concatenate([first.X, second.X]),
         y=np.concatenate([first.y, second.y]),
-        group=groups,
-        indicators={
-            name: np.concatenate([values, second.indicators[name]]) for name, values in first.indicators.items()
-        },
         rows=np.concatenate([first.rows, second.rows]),
+        columns={name: np.concatenate([values, second.columns[name]]) for name, values in first.columns.items()},
+        groups={name: np.concatenate([codes, second.groups[name]]) for name, codes in first.groups.items()},
     )
-    return taken(both, np.argsort(both.rows, kind="stable"))
+    return both.take(np.argsort(both.rows, kind="stable"))
 
 
 def shortened(split: Split, *, seed: int) -> Split:
     """Return a split of few rows, drawn at random."""
     rng = np.random.default_rng(seed)
-    kept = {name: _some(len(getattr(split, name).y), QUICK[name], rng) for name in PARTS}
-    parts = {name: taken(getattr(split, name), rows) for name, rows in kept.items()}
-    return replace(split, **parts, early_stopping=split.early_stopping[kept["train"]])
+    parts = {name: getattr(split, name) for name in PARTS}
+    return Split(**{name: part.take(_some(len(part.y), QUICK[name], rng)) for name, part in parts.items()})
 
 
-def _some(n_rows: int, most: int, rng: np.random.Generator) -> Rows:
+def _some(n_rows: int, most: int, rng: np.random.Generator) -> Places:
     """Return the numbers of some rows, ascending; of all where they are not more."""
     return np.sort(rng.choice(n_rows, size=min(n_rows, most), replace=False))

@@ -28,7 +28,7 @@ from experiments.paper.images.cache import Arrays, held, place_of, read_arrays, 
 from experiments.paper.images.embeddings import Reduction
 from experiments.paper.images.splits import ADIENCE, BETTER, CIFAR10, PARTS, QUICK, load_split, scaled
 from postshift.baselines import FineTuned, ForwardCorrection, KernelMeanMatching, LearnToReweight, NetworkClassifier
-from postshift.datasets import ImageSplit
+from postshift.datasets import Split
 from postshift.exceptions import PostshiftError
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ RECIPES = {  # of a task
     BETTER: RECIPE,
 }
 QUICK_RECIPE = {"network": "small", "epochs": 1, "batch_size": 32, "learning_rate": 0.1, "n_processes": 1}
-SHORT = 10  # epochs of the dear rivals
+SHORT = 10  # epochs of the expensive rivals
 ON_FEW_ROWS = {"epochs": 100}  # validation rows alone; Adience's has as many as the paper's
 NETWORKS: dict[tuple[str, str], dict[str, Any]] = {  # those that there are, and what differs from the recipe
     (CIFAR10, TRAIN): {},
@@ -176,7 +176,7 @@ class Job:
     """A training: the network that is wanted, its rows, and what is called after each epoch."""
 
     wanted: Wanted
-    split: ImageSplit
+    split: Split
     pixels: Mapping[str, NDArray[np.float32]]
     progress: Callable[[Any], object] | None = None
     setting: dict[str, Any] = field(default_factory=dict)

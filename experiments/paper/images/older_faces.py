@@ -6,7 +6,7 @@ The networks of the training rows are those of the tables; those with validation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,7 @@ from experiments.paper.images.networks import Job, Wanted, reduced_layer, traine
 from experiments.paper.images.splits import ADIENCE, load_split, scaled
 from experiments.paper.images.tasks import ImageTask, Method
 from postshift.baselines import NetworkClassifier
-from postshift.datasets import Images, ImageSplit
+from postshift.datasets import Dataset, Split
 
 OLDER = ("validation", "test")
 Timed = tuple[Labelled, float]  # labels of the test rows, and the processor time they took
@@ -49,20 +49,20 @@ class Cut:
 
 
 @lru_cache(maxsize=1)
-def older_faces(seed: int, *, quick: bool) -> Images:
+def older_faces(seed: int, *, quick: bool) -> Dataset:
     """Return all older faces, those of the table's validation rows first; their row numbers are not in order."""
     split = load_split(ADIENCE, seed, quick=quick)
     first, second = split.validation, split.test
-    return Images(
+    return replace(
+        first,
         X=np.concatenate([first.X, second.X]),
         y=np.concatenate([first.y, second.y]),
         rows=np.concatenate([first.rows, second.rows]),
         columns={name: np.concatenate([values, second.columns[name]]) for name, values in first.columns.items()},
-        class_names=first.class_names,
     )
 
 
-def strata(faces: Images) -> np.ndarray:
+def strata(faces: Dataset) -> np.ndarray:
     """Return age and gender as one number."""
     return 2 * faces.columns["age_bucket"] + faces.y
 
@@ -129,7 +129,7 @@ def _by_network(cut: Cut, method: str, train: Callable[[Job], NetworkClassifier]
     pixels = scaled(split)
     job = Job(
         wanted=Wanted(task=cut.task, method=method, seed=cut.seed, quick=cut.quick),
-        split=ImageSplit(train=split.train, **{part: faces.take(rows) for part, rows in cut.at.items()}),
+        split=Split(train=split.train, **{part: faces.take(rows) for part, rows in cut.at.items()}),
         pixels={"train": pixels["train"], **cut_up(pixels, cut)},
     )
     labels, seconds = timed(lambda: train(job).predict_proba(job.pixels["test"]).argmax(axis=1))

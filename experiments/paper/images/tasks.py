@@ -17,12 +17,12 @@ from sklearn.model_selection import StratifiedKFold
 from experiments.paper.adult.chosen import Labelled
 from experiments.paper.images.embeddings import nearness
 from experiments.paper.images.splits import PARTS
-from postshift import MemoryEngine, PostShifter, Sample, SoftDriver, fw_eg
-from postshift.metrics import from_predictions
+from postshift import MemoryEngine, PostShifter, Rows, fw_eg
+from postshift.metrics import SoftOracle, from_predictions
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
-Rows = NDArray[np.intp]
+Places = NDArray[np.intp]  # of rows in a part
 Setting = tuple[str, float, float]  # basis, radius, ridge of the equations
 
 CONSTANT = "constant"
@@ -66,14 +66,14 @@ class ImageTask:
         without = product(bases, radii[tried], [0.0])
         return [*without, *product([each for each in bases if each != CONSTANT], [RADIUS], ridges[tried])]
 
-    def value(self, part: str, table: Any, rows: Rows | slice = slice(None)) -> float:
+    def value(self, part: str, table: Any, rows: Places | slice = slice(None)) -> float:
         """Return the metric of labels or of class distributions of some rows of a part."""
         found = np.asarray(table)
         given = np.eye(self.n_classes)[found] if found.ndim == 1 else found
         truth = np.eye(self.n_classes)[self.labels[part][rows]]
         return float(self.metric.value(truth.T @ given / len(given)))
 
-    def view(self, basis: str, kept: Rows | None = None) -> View:
+    def view(self, basis: str, kept: Places | None = None) -> View:
         """Return the task over a basis whose points are some of the validation rows, all by default."""
         rows = np.arange(self.n_val) if kept is None else kept
         if basis == CONSTANT:
@@ -94,19 +94,19 @@ class View:
     """
 
     task: ImageTask
-    kept: Rows
+    kept: Places
     functions: Mapping[str, Floats | None]
     with_constant: bool = False
 
     @cached_property
     def engine(self) -> MemoryEngine:
         """The training rows."""
-        return MemoryEngine(self.sample("train", labels=True))
+        return MemoryEngine(self.rows("train", labels=True))
 
-    def sample(self, part: str, rows: Rows | slice = slice(None), *, labels: bool = False) -> Sample:
+    def rows(self, part: str, rows: Places | slice = slice(None), *, labels: bool = False) -> Rows:
         """Return some rows of a part."""
         functions = self.functions[part]
-        return Sample.of(
+        return Rows.of(
             self.task.eta[part][rows],
             phi=None if functions is None else self._averages(functions)[rows],
             labels=self.task.labels[part][rows] if labels else None,
@@ -124,15 +124,15 @@ class View:
         task, engine = self.task, self.engine
         options: dict[str, Any] = {"radius": radius, "max_iter": max_iter, "ridge": ridge, "weighting": weighting}
         if known:
-            rows = self.sample("validation", self.kept, labels=True)
+            rows = self.rows("validation", self.kept, labels=True)
             return fw_eg(engine, rows, task.metric, linearise="gradient", **options)
-        driver = SoftDriver(lambda table: task.value("validation", table, self.kept))
-        return fw_eg(engine, self.sample("validation", self.kept), driver, **options)
+        oracle = SoftOracle(lambda table: task.value("validation", table, self.kept))
+        return fw_eg(engine, self.rows("validation", self.kept), oracle, **options)
 
-    def predicted(self, found: Any, part: str, rows: Rows | slice = slice(None)) -> Labels:
+    def predicted(self, found: Any, part: str, rows: Places | slice = slice(None)) -> Labels:
         """Return the deterministic labels of a fit."""
-        sample = self.sample(part, rows)
-        return np.asarray(found.mixture.labels(sample.eta, sample.phi))
+        shown = self.rows(part, rows)
+        return np.asarray(found.mixture.labels(shown.eta, shown.phi))
 
 
 Method = Callable[[ImageTask], Labelled]
@@ -147,7 +147,7 @@ def plain(**options: Any) -> Method:
     def run(task: ImageTask) -> Labelled:
         view = task.view(CONSTANT)
         found = view.fit(**{"radius": RADIUS, "max_iter": 1, **options})
-        return Labelled(labels=view.predicted(found, "test"), queries=found.n_questions)
+        return Labelled(labels=view.predicted(found, "test"), queries=found.n_queries)
 
     return run
 
@@ -171,7 +171,7 @@ def by_halves(
         best = max(scores, key=scores.__getitem__)
         return Labelled(
             labels=views[best[0]].predicted(fits[best], "test"),
-            queries=sum(found.n_questions for found in fits.values()) + len(fits),
+            queries=sum(found.n_queries for found in fits.values()) + len(fits),
             setting=_stored(best),
         )
 
@@ -187,7 +187,7 @@ def by_folds(
     """Return PI-EW or FW-EG with basis and radius by cross-validation, then fitted to all validation rows."""
 
     def run(task: ImageTask) -> Labelled:
-        settings, n_questions = task.settings(bases, radii, ridges), 0
+        settings, n_queries = task.settings(bases, radii, ridges), 0
         pooled = {setting: np.zeros(task.n_val, dtype=np.intp) for setting in settings}
         for kept, left in folds(task, N_FOLDS):
             views = {basis: task.view(basis, kept) for basis in bases}
@@ -195,13 +195,13 @@ def by_folds(
                 basis, radius, ridge = setting
                 found = views[basis].fit(radius=radius, ridge=ridge, **options)
                 pooled[setting][left] = views[basis].predicted(found, "validation", left)
-                n_questions += found.n_questions
+                n_queries += found.n_queries
         best = max(settings, key=lambda setting: task.value("validation", pooled[setting]))
         view = task.view(best[0])
         found = view.fit(radius=best[1], ridge=best[2], **options)
         return Labelled(
             labels=view.predicted(found, "test"),
-            queries=n_questions + len(settings) + found.n_questions,
+            queries=n_queries + len(settings) + found.n_queries,
             setting=_stored(best),
         )
 
@@ -213,12 +213,12 @@ def _stored(setting: Setting) -> dict[str, Any]:
     return dict(zip(("basis", "radius", "ridge"), setting, strict=True))
 
 
-def halves(task: ImageTask) -> tuple[Rows, Rows]:
+def halves(task: ImageTask) -> tuple[Places, Places]:
     """Return the validation rows in two halves with the same shares of every class."""
     return folds(task, 2)[0]
 
 
-def folds(task: ImageTask, n_folds: int) -> list[tuple[Rows, Rows]]:
+def folds(task: ImageTask, n_folds: int) -> list[tuple[Places, Places]]:
     """Return the rows to fit to and those left out, for each fold, stratified by class."""
     labels = task.labels["validation"]
     found = StratifiedKFold(n_folds, shuffle=True, random_state=task.seed).split(labels[:, None], labels)

@@ -20,13 +20,13 @@ def means():
         load_adult()
     except DataNotFoundError as error:
         pytest.skip(f"THE ADULT EXPERIMENTS WERE NOT RUN: {error}")
-    scores, questions = defaultdict(list), defaultdict(list)
+    scores, queries = defaultdict(list), defaultdict(list)
     for name, seed in adult_paper.EXPERIMENT.wanted():
         if not name.endswith(adult_paper.SLOW):
             row = adult_paper.EXPERIMENT.methods[name](seed, False)
             scores[row.task, row.method].append(row.values["test"])
-            questions[row.task, row.method].append(row.queries)
-    return {key: (float(np.mean(values)), max(questions[key])) for key, values in scores.items()}
+            queries[row.task, row.method].append(row.queries)
+    return {key: (float(np.mean(values)), max(queries[key])) for key, values in scores.items()}
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_the_paper_method_reaches_the_papers_figures(means, record_property):
     proxy = [score for (task, method), (score, _) in means.items() if task == "proxy" and "FW-EG" in method]
     fair = [score for (task, method), (score, _) in means.items() if task == "fairness" and "FW-EG" in method]
     for (task, method), (score, asked) in means.items():
-        record_property("figure", f"Adult {task:9s} {method:55s} {score:.4f}  {asked:5d} questions")
+        record_property("figure", f"Adult {task:9s} {method:55s} {score:.4f}  {asked:5d} queries")
     assert len(proxy) == 2
     assert min(proxy) >= 0.681
     assert len(fair) == 2

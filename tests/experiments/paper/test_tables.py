@@ -29,7 +29,7 @@ from experiments.paper import (
 from experiments.paper.adult import ablation, chosen, splits
 from experiments.paper.adult.methods import METHODS
 from experiments.paper.adult.splits import FAIRNESS, PROXY, group_recalls
-from postshift.datasets import Part, load_adult, load_compas, load_default_credit
+from postshift.datasets import Dataset, load_adult, load_compas, load_default_credit
 from postshift.exceptions import DataNotFoundError
 
 MODULES = (adult_proxy, adult_fairness, macro_f, base_quality, validation_size, runtime, adult_paper, weight_rates)
@@ -135,16 +135,16 @@ class TestQuick:
         split = splits.load_data(FAIRNESS, 0, quick=True).split
         both = splits.joined(split.validation, split.test)
         assert (np.diff(both.rows) > 0).all()
-        again = splits.taken(both, np.flatnonzero(np.isin(both.rows, split.test.rows)))
+        again = both.take(np.flatnonzero(np.isin(both.rows, split.test.rows)))
         np.testing.assert_array_equal(again.X, split.test.X)
-        np.testing.assert_array_equal(again.group, split.test.group)
-        np.testing.assert_array_equal(again.indicators["wife"], split.test.indicators["wife"])
+        np.testing.assert_array_equal(again.groups["sex"], split.test.groups["sex"])
+        np.testing.assert_array_equal(again.columns["wife"], split.test.columns["wife"])
 
     def test_a_basis_of_columns_is_that_of_indicators(self):
         split = splits.load_data(PROXY, 0, quick=True).split
         names = ("private", "non_private", "income")
         np.testing.assert_array_equal(
-            splits.column_basis(split, names)(split.test.X), np.column_stack([split.test.indicators[n] for n in names])
+            splits.column_basis(split, names)(split.test.X), np.column_stack([split.test.columns[n] for n in names])
         )
         assert splits.column_basis(split, ()) == "constant"
 
@@ -183,7 +183,7 @@ class TestChosen:
     def part(n_rows=40):
         rng = np.random.default_rng(0)
         labels = rng.integers(2, size=n_rows)
-        return Part(X=rng.normal(size=(n_rows, 2)), y=labels, group=None, indicators={}, rows=np.arange(n_rows))
+        return Dataset(X=rng.normal(size=(n_rows, 2)), y=labels, rows=np.arange(n_rows))
 
     def test_the_best_of_pooled_out_of_fold_labels(self):
         part, seen = self.part(), []
@@ -206,17 +206,18 @@ class TestMacroF:
     def part(self):
         rng = np.random.default_rng(1)
         groups, labels = rng.integers(2, size=200), rng.integers(2, size=200)
-        return Part(X=np.zeros((200, 1)), y=labels, group=groups, indicators={}, rows=np.arange(200))
+        return Dataset(X=np.zeros((200, 1)), y=labels, rows=np.arange(200), groups={"sex": groups})
 
     @pytest.fixture
     def labels(self):
         return np.random.default_rng(2).integers(2, size=200)
 
     def test_the_mean_over_groups(self, part, labels):
-        expected = np.mean([f1_score(part.y[part.group == g], labels[part.group == g]) for g in (0, 1)])
+        groups = part.groups["sex"]
+        expected = np.mean([f1_score(part.y[groups == g], labels[groups == g]) for g in (0, 1)])
         assert macro_f.mean_f1(part, reading=macro_f.GROUPS)(np.eye(2)[labels]) == pytest.approx(expected)
         confusion = np.zeros((4, 2))
-        np.add.at(confusion, (2 * part.group + part.y, labels), 1 / 200)
+        np.add.at(confusion, (2 * groups + part.y, labels), 1 / 200)
         assert macro_f.group_f1(confusion) == pytest.approx(expected)
         assert macro_f.group_f1(np.stack([confusion, 2 * confusion])) == pytest.approx([expected] * 2)
 
@@ -247,8 +248,9 @@ class TestMacroF:
         np.testing.assert_allclose(np.array(sizes) / 6_172, [4 / 9, 2 / 9, 3 / 9], atol=0.001)
         rows = np.concatenate([part.rows for part in (split.train, split.validation, split.test)])
         assert len(np.unique(rows)) == 6_172
-        assert not any("race" in feature for feature in split.feature_names)
-        assert set(macro_f_data.DATA_SETS[name].bases[-1]) <= {*split.train.indicators} & {*split.feature_names}
+        names = split.train.feature_names
+        assert not any("race" in feature for feature in names)
+        assert set(macro_f_data.DATA_SETS[name].bases[-1]) <= {*split.train.columns} & {*names}
 
 
 class TestDescent:
@@ -290,7 +292,7 @@ class TestAblation:
     def test_the_loss_is_that_of_rows_kept_back(self):
         split = splits.load_data(PROXY, 0, quick=True).split
         points = base_quality.checkpoints(0, quick=True)
-        rows = split.early_stopping
+        rows = split.train.columns["early_stopping"]
         assert [point.batches for point in points] == [*base_quality.QUICK_BATCHES]
         for point in points:
             expected = log_loss(split.train.y[rows], point.model.predict_proba(split.train.X[rows]))
@@ -316,7 +318,7 @@ class TestAblation:
     def test_the_basis_functions_of_run_time(self):
         data = splits.load_data(PROXY, 0, quick=True)
         assert runtime.functions(data, 1) == []
-        names = [data.split.feature_names[place] for place in runtime.functions(data, 32)]
+        names = [data.split.train.feature_names[place] for place in runtime.functions(data, 32)]
         assert names[:3] == ["workclass=private", "workclass=non-private", "income=>50K"]
         assert len(set(names)) == 31
 

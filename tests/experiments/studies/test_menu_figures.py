@@ -16,13 +16,13 @@ from postshift.exceptions import DataNotFoundError
 
 
 def means(name, record_property):
-    scores, questions = defaultdict(list), defaultdict(list)
+    scores, queries = defaultdict(list), defaultdict(list)
     for seed in range(menu_figures.SEEDS[name]):
         for row in menu_figures.METHODS[name](seed, False, thorough=False):
             scores[row.method].append(row.values["test"])
-            questions[row.method].append(row.queries)
+            queries[row.method].append(row.queries)
     for method, values in scores.items():
-        asked = f", {max(questions[method])} questions" if max(questions[method]) else ""
+        asked = f", {max(queries[method])} queries" if max(queries[method]) else ""
         record_property("figure", f"{name:9s} {method:42s} {np.mean(values):.4f}{asked}")
     return {method: float(np.mean(values)) for method, values in scores.items()}
 

@@ -8,7 +8,7 @@ import pytest
 from experiments.paper import adience_size, cifar10_noise, cifar10_weights
 from experiments.paper.images import adience, older_faces, splits
 from experiments.studies import adience_albums
-from postshift.datasets import Images, ImageSplit
+from postshift.datasets import Dataset, Split
 
 SIDE = 8
 SIZES = {"train": 200, "validation": 100, "test": 120}
@@ -29,7 +29,7 @@ def photographs(n_rows, *, n_classes, rng):
     labels = np.arange(n_rows) % n_classes
     colours = np.random.default_rng(0).integers(40, 216, size=(n_classes, 1, 1, 3))
     pixels = colours[labels] + rng.integers(-30, 31, size=(n_rows, SIDE, SIDE, 3))
-    return Images(
+    return Dataset(
         X=pixels.clip(0, 255).astype(np.uint8),
         y=labels,
         rows=np.arange(n_rows),
@@ -47,7 +47,7 @@ def loader(n_classes):
 
     def load(seed):
         rng = np.random.default_rng(seed)
-        return ImageSplit(**{part: photographs(n, n_classes=n_classes, rng=rng) for part, n in SIZES.items()})
+        return Split(**{part: photographs(n, n_classes=n_classes, rng=rng) for part, n in SIZES.items()})
 
     return load
 

@@ -14,9 +14,9 @@ from experiments.paper.images import adience, networks, older_faces
 from experiments.paper.images.splits import ADIENCE, BETTER, CIFAR10, LOADERS, PARTS, load_split
 from experiments.paper.images.tasks import ImageTask
 from experiments.studies import adience_albums, adience_better
-from postshift import Accuracy
 from postshift.datasets.cifar10 import CLASSES
 from postshift.exceptions import DataNotFoundError
+from postshift.metrics import Accuracy
 
 pytest.importorskip("torch")
 

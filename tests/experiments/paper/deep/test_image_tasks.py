@@ -22,9 +22,8 @@ from experiments.paper.images.tasks import (
     plain,
     rival,
 )
-from postshift import Accuracy
 from postshift.baselines import CoordinatePlugin
-from postshift.metrics import BinaryF1
+from postshift.metrics import Accuracy, BinaryF1
 
 SIZES = {"train": 3000, "validation": 300, "test": 2000}
 BY_CLASS = "by class"
@@ -107,9 +106,9 @@ class TestTask:
         averages = task.view(BY_CLASS)
         beside = replace(task, with_constant=[BY_CLASS]).view(BY_CLASS)
         assert averages.functions["train"].shape[1] == task.n_classes + 1
-        assert averages.sample("train").phi.shape[1] == task.n_classes
-        assert (beside.sample("train").phi[:, 0] == 1).all()
-        assert np.array_equal(beside.sample("train").phi[:, 1:], averages.sample("train").phi)
+        assert averages.rows("train").phi.shape[1] == task.n_classes
+        assert (beside.rows("train").phi[:, 0] == 1).all()
+        assert np.array_equal(beside.rows("train").phi[:, 1:], averages.rows("train").phi)
 
 
 class TestMethods:
@@ -130,7 +129,7 @@ class TestMethods:
         assert base < 0.85
         assert {name: value for name, value in found.items() if value < base + 0.08} == {}
 
-    def test_the_setting_and_the_questions_are_told(self, task):
+    def test_the_setting_and_the_queries_are_returned(self, task):
         found = by_halves([CONSTANT], [0.4, 0.1], max_iter=1)(task)
         assert found.setting["basis"] == CONSTANT
         assert found.setting["radius"] in {0.4, 0.1}
