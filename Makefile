@@ -93,9 +93,9 @@ wheel-test: $(VENV)/.dev-ready ## build the wheel and test it in a fresh environ
 	"$(BIN)/python" -m venv "$$tmp/venv"; \
 	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
 		-c constraints.txt "$$tmp"/dist/*.whl; \
-	echo "Running tests/newcomer/wheel_smoke.py ..."; \
+	echo "Running tests/packaging/wheel_smoke.py ..."; \
 	cd "$$tmp/run"; \
-	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/wheel_smoke.py"; \
+	"$$tmp/venv/bin/python" -I "$$root/tests/packaging/wheel_smoke.py"; \
 	echo "Running its command line ..."; \
 	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
 		-c "$$root/constraints.txt" "$$(echo "$$tmp"/dist/*.whl)[cli,report]"; \
@@ -116,16 +116,16 @@ minimum-test: $(VENV)/.dev-ready ## test the wheel with the oldest packages that
 	trap 'rm -rf "$$tmp"' EXIT; \
 	trap 'exit 1' HUP INT TERM; \
 	mkdir "$$tmp/run"; \
-	"$(BIN)/python" -m tests.newcomer.minimum_versions >"$$tmp/versions.txt"; \
+	"$(BIN)/python" -m tests.packaging.minimum_versions >"$$tmp/versions.txt"; \
 	"$(BIN)/python" -m build --wheel --outdir "$$tmp/dist" . >"$$tmp/build.log" 2>&1 \
 		|| { cat "$$tmp/build.log" >&2; exit 1; }; \
 	echo "Installing the oldest packages:" $$(cat "$$tmp/versions.txt") "..."; \
 	"$$python" -m venv "$$tmp/venv"; \
 	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
 		-r "$$tmp/versions.txt" "$$tmp"/dist/*.whl; \
-	echo "Running tests/newcomer/minimum_smoke.py ..."; \
+	echo "Running tests/packaging/minimum_smoke.py ..."; \
 	cd "$$tmp/run"; \
-	"$$tmp/venv/bin/python" -I "$$root/tests/newcomer/minimum_smoke.py" "$$tmp/versions.txt"
+	"$$tmp/venv/bin/python" -I "$$root/tests/packaging/minimum_smoke.py" "$$tmp/versions.txt"
 
 clean: ## remove the environment, the build files and the caches
 	rm -rf "$(VENV)" build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

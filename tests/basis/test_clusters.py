@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from postshift.basis import KMeansBasis, RBFBasis, clusters
 from postshift.exceptions import BasisError, EmptyBasisWarning, SettingError
+from tests.estimators.data import overlapping
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [1, 10, 100]
@@ -140,3 +141,12 @@ def test_at_most_so_many_points():
 def test_settings_out_of_range(settings):
     with pytest.raises(SettingError, match=next(iter(settings))):
         RBFBasis(**settings).fit(X, Y)
+
+
+def test_a_row_is_not_near_itself():
+    X, y = overlapping(60)
+    basis = RBFBasis(width=1.0, clip=(0.0, 1.0)).fit(X, y)
+    kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / 2)
+    np.fill_diagonal(kernel, 0)
+    expected = [[kernel[n, y == g].sum() / ((y == g).sum() - (y[n] == g)) for g in (0, 1)] for n in range(60)]
+    np.testing.assert_allclose(basis.on_fit_rows(X)[:, :2], expected, atol=1e-12)

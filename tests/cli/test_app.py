@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from postshift.basis import basis_catalogue
-from postshift.metrics import metric_catalogue
 from tests.cli.helpers import environment, inside, postshift
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "report", "metrics", "bases", "doctor")
@@ -54,25 +52,6 @@ def test_wrong_usage_offers_the_nearest():
     done = inside("predict", "--otput", "x")
     assert done.code == 2
     assert "--otput" in done.error
-
-
-def test_metrics_lists_every_one_and_how_to_write_ones_own():
-    done = postshift("metrics")
-    assert done.code == 0
-    for name, about in metric_catalogue().items():
-        assert name in done.out
-        assert about in done.out
-    for how in ("my_metrics.py:profit", "cost:costs.csv", "{predictions}"):
-        assert how in done.out
-    found = inside("metrics", "--json").json
-    assert found["metrics"] == dict(metric_catalogue())
-
-
-def test_bases_lists_every_one_and_how_to_write_ones_own():
-    found = postshift("bases", "--json").json
-    assert found["bases"] == basis_catalogue()
-    assert "col:COLUMN" in found["own"]
-    assert inside("bases").out.count("\n") > len(basis_catalogue())
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("distributed")
+
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
 

@@ -237,13 +237,6 @@ def test_what_does_not_go_together(options, text, folder, tmp_path):
     assert text in done.error
 
 
-def test_the_list_of_metrics_has_the_grammar():
-    done = inside("metrics")
-    assert "f1[CLASS]" in done.out
-    assert "--pos-label" in done.out
-    assert "f1[CLASS]" in inside("metrics", "--json").json["one_class"]
-
-
 def test_a_python_file_that_cannot_be_imported(tmp_path, files):
     (tmp_path / "bad.py").write_text("import nothing_of_that_name")
     with pytest.raises(WorkError, match="nothing_of_that_name"):

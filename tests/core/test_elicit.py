@@ -1,15 +1,19 @@
+"""Elicitation (Algorithm 1): the solution, its diagnostics, and the decoupled solve against the SVD."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from postshift import Mixture, PlugIn, Rows, fw_eg
-from postshift.core.constrained import constrained_probes
-from postshift.core.elicit import solve
+from postshift import MemoryEngine, PlugIn, Rows, fw_eg
+from postshift.core import elicit
+from postshift.core.elicit import probe_matrix, solve, solve_decoupled
 from postshift.core.weighting import DIAGONAL
-from postshift.engines import MemoryEngine
-from postshift.metrics import Accuracy, GMean
-from tests.problems import make_problem
+from postshift.exceptions import SingularProbesError
+from postshift.metrics import GMean
+from tests.problems import make_problem, problems
 
 
 def test_diagnostics_are_part_of_the_result():
@@ -42,28 +46,49 @@ def test_collinear_bases_have_a_deficient_rank_and_an_answer():
     assert fit.score == pytest.approx(apart.score, rel=1e-9)
 
 
-def test_gamma_and_omega_are_relaxed_in_steps_and_reported():
-    problem = make_problem(seed=0, n_train=400, n_bases=2)
-    engine = MemoryEngine(problem.train)
-    far = constrained_probes(engine, min_hit=0.9, max_leak=1e-4)
-    assert far.relaxed
-    hits = engine.label_sums().single / 400
-    assert far.min_hit <= hits.min() < far.min_hit / 0.9
-    leaks = engine.classifier_sums(far.anchor, confusions=False).single / 400
-    assert leaks.max() <= far.max_leak
-    near = constrained_probes(engine, min_hit=hits.min(), max_leak=leaks.max())
-    assert not near.relaxed
-    assert (near.min_hit, near.max_leak) == (hits.min(), leaks.max())
+def test_probes_that_change_nothing():
+    with pytest.raises(SingularProbesError, match=r"none of the 2 probes.*rank 0.*give one that covers them"):
+        solve(np.zeros((2, 2)), np.ones(2), n_bases=1)
 
 
-def test_constrained_probes_do_not_mind_a_trivial_start():
-    """Fixed probes are singular around a classifier that predicts one class only; the anchor is not the start."""
-    problem = make_problem(seed=0, n_train=2000, n_val=500, n_bases=3)
-    rule = PlugIn(weighting=DIAGONAL, alpha=np.tile([1.0, 0, 0], (3, 1)), n_classes=3)
-    common = {"start": Mixture.of([rule], [1.0]), "max_iter": 1, "radius": 0.5}
-    fixed = fw_eg(problem.train, problem.val, Accuracy(), **common)
-    constrained = fw_eg(problem.train, problem.val, Accuracy(), **common, min_hit=0.05, max_leak=0.01)
-    assert fixed.trace[0].rank < 9
-    assert constrained.trace[0].rank == 9
-    assert constrained.trace[0].condition < 10
-    assert constrained.probes.relaxed
+def sums_of(sample, seed):
+    rng = np.random.default_rng(seed)
+    alpha = rng.uniform(0.5, 2, size=(sample.n_bases, sample.n_classes))
+    engine, rule = MemoryEngine(sample), PlugIn(weighting=DIAGONAL, alpha=alpha, n_classes=sample.n_classes)
+    return engine.label_sums(), engine.classifier_sums(rule, confusions=False), rng.normal(size=alpha.size)
+
+
+@given(problem=problems(), seed=st.integers(0, 99))
+def test_it_is_the_solution_of_the_svd(problem, seed):
+    labels, sums, gains = sums_of(problem.train, seed)
+    found = solve_decoupled(labels, sums, gains)
+    if found is None:
+        return
+    whole = solve(probe_matrix(DIAGONAL, labels=labels, anchor=sums), gains, n_bases=problem.train.n_bases)
+    assert whole.rank == len(gains)
+    np.testing.assert_allclose(found.alpha, whole.alpha, atol=1e-13 * whole.condition * np.abs(whole.alpha).max())
+    assert found.residual <= 1e-11 * whole.condition
+
+
+def test_the_extreme_singular_values_are_estimated():
+    labels, sums, gains = sums_of(make_problem(seed=3, n_train=4000, n_classes=8, n_bases=4, basis="soft").train, 0)
+    found = solve_decoupled(labels, sums, gains)
+    whole = solve(probe_matrix(DIAGONAL, labels=labels, anchor=sums), gains, n_bases=4)
+    assert found.largest == pytest.approx(whole.largest, rel=0.1)
+    assert found.smallest == pytest.approx(whole.smallest, rel=0.3)
+
+
+def test_collinear_bases_are_left_to_the_svd():
+    sample = make_problem(seed=1, n_classes=2, n_bases=2, basis="hard").train
+    labels, sums, gains = sums_of(type(sample).of(sample.eta, phi=np.tile(sample.phi, 2) / 2, labels=sample.labels), 0)
+    assert solve_decoupled(labels, sums, gains) is None
+
+
+def test_a_whole_run_is_the_same_both_ways(monkeypatch):
+    problem = make_problem(seed=2, n_train=3000, n_val=600, n_classes=12, n_bases=6, basis="hard")
+    fast = fw_eg(problem.train, problem.val, GMean(), max_iter=5)
+    monkeypatch.setattr(elicit, "_SMALL", 10_000)
+    slow = fw_eg(problem.train, problem.val, GMean(), max_iter=5)
+    for one, two in zip(fast.mixture.members, slow.mixture.members, strict=True):
+        np.testing.assert_allclose(one.alpha, two.alpha, rtol=1e-7)
+    np.testing.assert_allclose([line.score for line in fast.trace], [line.score for line in slow.trace])

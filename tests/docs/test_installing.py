@@ -4,6 +4,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from postshift._installing import needed
+from postshift.exceptions import ExportError
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("benchmarks", "docs", "examples", "experiments", "src", "tests")
 SUFFIXES = (".py", ".md", ".toml", ".txt", ".html", ".jinja")
@@ -33,3 +38,9 @@ def test_every_extra_that_a_page_names_is_there():
     }
     assert {"cli", "report", "export", "deep", "dask", "fast", "data"} <= found  # both ways to name them are seen
     assert found <= extras
+
+
+def test_a_package_that_is_missing_is_named_with_the_command():
+    assert needed("json").__name__ == "json"
+    with pytest.raises(ExportError, match=re.escape("'no_such_package': pip install '.[export]' in a clone")):
+        needed("no_such_package.inside")

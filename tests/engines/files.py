@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyarrow import feather
 
-from postshift.engines import ArraySource, ArrowSource, ParquetSource
+from postshift.engines import ArraySource, ArrowSource, BlockEngine, ParquetSource
 
 
 def as_table(sample):
@@ -56,3 +57,27 @@ def as_arrow_source(sample, folder, *, compression="lz4", batch_rows=41):
     path = folder / "rows.arrow"
     feather.write_feather(as_table(sample), path, compression=compression, chunksize=batch_rows)
     return ArrowSource(path, **named_columns(sample))
+
+
+def all_rows(source, part, block_rows=7):
+    blocks = list(source.blocks(block_rows))
+    assert max(len(block.rows.eta) for block in blocks) <= block_rows
+    return np.concatenate([getattr(block.rows, part) for block in blocks])
+
+
+def summed(source, **settings):
+    return BlockEngine(source, block_rows=10, **settings).label_sums()
+
+
+N = 100
+
+
+def write(path, columns, piece_rows=40):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), path, row_group_size=piece_rows)
+    else:
+        feather.write_feather(pa.table(columns), path, chunksize=piece_rows)
+    return path
+
+
+FORMATS = pytest.mark.parametrize("kind", [ParquetSource, ArrowSource])

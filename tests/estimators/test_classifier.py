@@ -7,15 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -34,7 +31,7 @@ from postshift.exceptions import (
     SmallValidationWarning,
 )
 from postshift.metrics import ExpectedCost, GMean, from_confusion, from_predictions
-from tests.estimators.data import noisy
+from tests.estimators.data import noisy, overlapping
 
 SIMPLE = "smoothed plug-in"
 
@@ -64,41 +61,11 @@ def test_it_beats_the_model_on_its_metric(method):
     assert model.n_queries_ == 0
 
 
-def test_what_is_told_of_the_fit():
-    data = noisy()
-    model = shifted(method="auto").fit(data.X, data.y, data.X_val, data.y_val)
-    record = model.diagnostics_.choice
-    assert record.score == model.score_
-    assert sum(entry.weight for entry in record.entries) == pytest.approx(1)
-    assert model.diagnostics_.n_train == len(data.y)
-    assert model.diagnostics_.n_val == len(data.y_val)
-    assert {line.rule for line in model.diagnostics_.conditioning} == {line.rule for line in model.history_}
-    table = model.history_.to_frame()
-    assert list(table.columns) == ["rule", "iteration", "metric", "step", "queries"]
-    assert len(table) == len(model.history_) > 0
-    with pytest.raises(AttributeError):
-        model.history_[0].metric = 1.0
-    leading = max(model.rule_.rules, key=lambda rule: model.rule_.weights[model.rule_.rules.index(rule)])
-    assert model.mixture_ is leading.mixture
-
-
 def test_the_papers_method_has_weights_per_class_and_basis_function():
     data = noisy()
     model = shifted(method="paper", basis="tree:3").fit(data.X, data.y, data.X_val, data.y_val)
     assert model.coef_.shape == (3, 2)
     assert model.rule_.rules[0].name == "FW-EG [tree]"
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 20), method=st.sampled_from(["auto", "paper", "influence", SIMPLE, "stack"]))
-def test_example_weights_times_probabilities_are_the_labels(seed, method):
-    data = noisy(3, seed=seed % 4)
-    model = shifted("f1_macro", method, random_state=seed).fit(data.X, data.y, data.X_val, data.y_val)
-    weights, eta = model.example_weights(data.X_test), model.predict_proba(data.X_test)
-    np.testing.assert_allclose(weights.mean(axis=1), 1)
-    np.testing.assert_array_equal(np.argmax(weights * eta, axis=1), model.predict(data.X_test))
-    distribution = model.predict_distribution(data.X_test)
-    np.testing.assert_allclose(distribution.sum(axis=1), 1)
 
 
 def test_probabilities_stay_the_models():
@@ -126,37 +93,6 @@ def test_the_guard_keeps_a_model_that_nothing_beats():
 
 
 # -- where validation rows come from --------------------------------------------------------------------------
-
-
-def test_the_probabilities_of_training_rows_are_out_of_fold():
-    data = noisy()
-    forest = RandomForestClassifier(30, random_state=0)
-    model = PostShiftClassifier(forest, metric="g_mean", method="inverse prior")
-    model.fit(data.X, data.y, data.X_val, data.y_val)
-    fitted = forest.fit(data.X, data.y).predict_proba(data.X).mean(axis=0)
-    prior = 1 / model.coef_[0]
-    assert not np.allclose(prior / prior.sum(), fitted, atol=1e-4)
-    assert model.diagnostics_.n_train == len(data.y)
-
-
-@pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
-@pytest.mark.parametrize(
-    ("cv", "n_val"),
-    [
-        (None, 1.0),
-        (3, 1.0),
-        (0.25, 0.25),
-        (StratifiedKFold(4), 1.0),
-        (ShuffleSplit(1, test_size=0.2, random_state=0), 0.2),
-    ],
-)
-def test_without_a_validation_sample(cv, n_val):
-    data = noisy()
-    model = shifted(cv=cv).fit(data.X, data.y)
-    assert model.diagnostics_.n_train == 0
-    assert model.diagnostics_.n_val == pytest.approx(n_val * len(data.y), abs=2)
-    assert model.score_ > model.base_score_
-    np.testing.assert_allclose(model.estimator_.coef_, LogisticRegression().fit(data.X, data.y).coef_)
 
 
 def test_a_hold_out_without_refit():
@@ -367,3 +303,49 @@ def test_what_it_refuses():
         shifted("worst_group_accuracy").fit(data.X, data.y, data.X_val, data.y_val, groups=[0, 1, 0])
     with pytest.raises(SettingError, match="pass groups"):
         shifted("worst_group_accuracy").fit(data.X, data.y, data.X_val, data.y_val)
+
+
+def test_a_metric_that_keeps_its_labels_sees_the_rows_in_their_order():
+    X, y = overlapping(1000, weights=(0.8,))
+    hidden = from_predictions(lambda labels: balanced_accuracy_score(y, labels))
+    one = PostShiftClassifier(LogisticRegression(), metric=hidden, method="influence").fit(X, y)
+    assert balanced_accuracy_score(y, one.predict(X)) > 0.5
+    assert one.score_ > one.base_score_
+    with pytest.raises(SettingError, match="would get 250 of the 1000 rows"):
+        PostShiftClassifier(LogisticRegression(), metric=hidden, cv=0.25).fit(X, y)
+    with pytest.raises(MetricError, match="has its own labels"):
+        one.score(X, y)
+
+
+def test_a_fit_that_fails_leaves_no_rule_behind():
+    X, y = overlapping()
+    model = PostShiftClassifier(LogisticRegression(), method="smoothed plug-in").fit(X, y)
+    with pytest.raises(ValueError, match="no metric"):
+        model.set_params(metric="g_maen").fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_settings_of_the_wrong_kind():
+    X, y = overlapping()
+    for wrong in ({"method": ["auto"]}, {"budget": -5}, {"budget": "5"}):
+        with pytest.raises(SettingError, match=next(iter(wrong))):
+            PostShiftClassifier(LogisticRegression(), **wrong).fit(X, y)
+    with pytest.raises(MetricError, match="raised IndexError"):
+        PostShiftClassifier(
+            LogisticRegression(), metric=from_confusion(lambda c: c[5, 5]), method="smoothed plug-in"
+        ).fit(X, y)
+    groups = np.array([None, "a"], dtype=object)[np.arange(400) % 2]
+    with pytest.raises(LabelError, match="groups is missing in 200 of 400 rows"):
+        PostShiftClassifier(LogisticRegression(), metric="worst_group_accuracy").fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("wrong", [{"method": "smothed plug-in"}, {"basis": "kmens:4"}, {"method": None}])
+def test_a_misspelt_name_is_told_before_the_model_is_fitted(yes_or_no, wrong):
+    class Never(LogisticRegression):
+        def fit(self, *_):
+            pytest.fail("the model was fitted")
+
+    eta, y = yes_or_no
+    with pytest.raises((SettingError, BasisError), match=r"did you mean|must be a name"):
+        PostShiftClassifier(Never(), **wrong).fit(eta, y)

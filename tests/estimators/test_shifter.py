@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from postshift import PostShiftClassifier, PostShifter
-from postshift.exceptions import BasisError, LabelError, ProbabilityError, ShapeError
+from postshift.exceptions import BasisError, LabelError, PostshiftWarning, ProbabilityError, ShapeError
 from postshift.metrics import from_predictions
-from tests.estimators.data import noisy
+from tests.estimators.data import NAMES, noisy
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +110,27 @@ def test_what_it_refuses(rows):
     fitted = PostShifter(method="base").fit(rows.eta_val, rows.y_val)
     with pytest.raises(ShapeError, match="must have 3 columns"):
         fitted.predict([[0.5, 0.5]])
+
+
+def test_a_method_over_a_basis_of_any_name_passes(yes_or_no):
+    eta, y = yes_or_no
+    phi = {"mine": np.ones((len(eta), 1))}
+    shifter = PostShifter("f1", classes=NAMES, method="influence [mine]").fit(eta, y, phi_val=phi)
+    assert shifter.rule_.rules[0].basis == "mine"
+
+
+def test_answers_that_never_differ(yes_or_no):
+    eta, y = yes_or_no
+    told = from_predictions(lambda labels: float(np.mean(labels.astype(str) == y)), name="theirs")
+    with pytest.warns(PostshiftWarning, match=r"scored the same, 0\.000, although.*classes="):
+        shifter = PostShifter(told, budget=60).fit(eta)
+    assert any("scored the same" in note for note in shifter.diagnostics_.choice.notes)
+
+
+def test_answers_of_another_scale(yes_or_no):
+    eta, y = yes_or_no
+    how = {"classes": NAMES, "budget": 60}
+    profit = lambda labels: 1e6 * float(np.mean(labels == y))  # noqa: E731
+    with pytest.warns(PostshiftWarning, match=r"answers are as large as .*scale="):
+        PostShifter(from_predictions(profit, name="profit"), **how).fit(eta)
+    PostShifter(from_predictions(profit, name="profit", scale=1e6), **how).fit(eta)

@@ -13,7 +13,7 @@ from postshift.core.session import _check
 from postshift.exceptions import ArchiveError, PostshiftError
 from postshift.metrics import GMean
 from postshift.rules import Choice, Problem
-from tests.core.test_frank_wolfe import new_run, oracle_for
+from tests.core.runs import new_run, oracle_for
 from tests.fuzz.cases import cases
 from tests.fuzz.damage import damaged_bytes, damaged_json
 from tests.fuzz.watch import watched

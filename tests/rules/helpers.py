@@ -37,3 +37,7 @@ def answered(start, metric, labels, *, budget=None):
         for query in queries:
             session.tell(query.key, value_of(metric, labels, query.predictions))
     return session.result(), session
+
+
+def big(metric, seed=0, **kind):
+    return labelled(metric, seed, **{"n_train": 600, "n_val": 200, **kind})

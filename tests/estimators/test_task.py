@@ -1,0 +1,99 @@
+"""The task of a fit: which metric is fitted, and which arguments reach it."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer, roc_auc_score, zero_one_loss
+
+from postshift import PostShiftClassifier, PostShifter
+from postshift.exceptions import MetricError, SettingError
+from postshift.metrics import WorstGroup, from_confusion
+from tests.estimators.data import NAMES, overlapping
+
+
+def profit(y_true, y_pred, sample_weight=None):  # noqa: ARG001
+    return float(10 * ((y_pred == 1) & (y_true == 1)).sum() - (y_pred == 1).sum())
+
+
+def test_a_function_that_ignores_its_weights_is_called_on_rows():
+    X, y = overlapping(1000, weights=(0.95,), seed=2)
+    model = PostShiftClassifier(LogisticRegression(C=1e-3), metric=profit).fit(X, y)
+    assert model.score(X, y) == profit(y, model.predict(X))
+    assert model.n_queries_ > 0
+    assert profit(y, model.predict(X)) > 0
+
+
+def test_a_loss_in_a_partial_is_found_out():
+    X, y = overlapping()
+    with pytest.raises(MetricError, match="'zero_one_loss' has the name of a loss"):
+        PostShiftClassifier(LogisticRegression(), metric=partial(zero_one_loss, normalize=True)).fit(X, y)
+    with pytest.raises(MetricError, match="'roc_auc_score' reads scores"):
+        PostShiftClassifier(LogisticRegression(), metric=roc_auc_score).fit(X, y)
+
+
+def test_arguments_that_nobody_reads_are_refused():
+    X, y = overlapping()
+    eta = LogisticRegression().fit(X, y).predict_proba(X)
+    with pytest.raises(SettingError, match=r"does not read 'sample_weight'.*did you mean 'sample_weight_val'"):
+        PostShifter("accuracy").fit(eta, y, sample_weight=np.ones(400))
+    fitted = PostShifter("accuracy", method="base").fit(eta, y)
+    with pytest.raises(SettingError, match="does not read 'gruops'"):
+        fitted.score(eta, y, gruops=y)
+
+
+def test_groups_mean_the_same_in_every_part():
+    X, y = overlapping()
+
+    def only_b(confusion):
+        block = confusion.reshape(3, 2, 2)[1]
+        return float(np.trace(block) / max(block.sum(), 1e-12))
+
+    metric = from_confusion(only_b, name="only b", n_categories=6)
+    groups = np.where(np.arange(400) < 200, "b", "c").astype(object)
+    groups[7] = "a"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PostShiftClassifier(LogisticRegression(), metric=metric, method="base", cv=0.3)
+        model.fit(X, y, groups=groups)
+        of_b = np.mean(model.predict(X[groups == "b"]) == y[groups == "b"])
+        assert model.score(X, y, groups=groups) == pytest.approx(of_b)
+    worst = PostShiftClassifier(LogisticRegression(), metric=WorstGroup(n_groups=2, n_classes=2), method="base")
+    halves = np.arange(400) % 2
+    worst.fit(X, y, groups=halves)
+    some = halves == 1
+    with pytest.warns(match="pair"):
+        alone = worst.score(X[some], y[some], groups=halves[some])
+    assert alone == pytest.approx(np.mean(worst.predict(X[some]) == y[some]))
+
+
+def test_a_class_that_is_missing_is_left_out_of_the_mean():
+    X, y = overlapping(600, 3, None)
+    model = PostShiftClassifier(LogisticRegression(), method="smoothed plug-in").fit(X, y)
+    kept = y != 2
+    with pytest.warns(match="no validation row of class 2"):
+        found = model.score(X[kept], y[kept])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert found == pytest.approx(get_scorer("balanced_accuracy")(model, X[kept], y[kept]))
+
+
+def test_a_function_that_needs_every_class_is_not_asked_about_parts():
+    X, y = overlapping(600, 3, None)
+    rare = np.r_[np.flatnonzero(y < 2), np.flatnonzero(y == 2)[:1]]
+
+    def mean_recall(y_true, y_pred):
+        return float(np.mean([(y_pred[y_true == c] == c).mean() for c in (0, 1, 2)]))
+
+    model = PostShiftClassifier(LogisticRegression(), metric=mean_recall, method="best")
+    assert model.fit(X, y, X[rare], y[rare]).n_queries_ > 0
+
+
+def test_a_list_as_metric_is_told_of_cost_matrices(yes_or_no):
+    eta, y = yes_or_no
+    with pytest.raises(MetricError, match="ExpectedCost"):
+        PostShifter([[0, 1], [5, 0]], classes=NAMES).fit(eta, y)

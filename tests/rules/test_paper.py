@@ -1,0 +1,42 @@
+"""The paper's method as a rule: the same result as fw_eg, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from postshift import fw_eg
+from postshift.core.queries import without_queries
+from postshift.exceptions import LabelError, SettingError
+from postshift.metrics import GMean
+from postshift.rules import Paper, Problem, rule_named
+from tests.rules.helpers import labelled, tables
+
+
+@pytest.mark.parametrize("basis", ["constant", "user"])
+def test_the_paper_rule_is_the_paper_method(basis):
+    problem = labelled(GMean(), 7, n_val=300)
+    rule = without_queries(Paper(basis).fit(problem))
+    fit = fw_eg(problem.train.over(basis), problem.val.over(basis), GMean())
+    known = np.stack([member.alpha for member in fit.mixture.members])
+    for member in rule.mixture.members:  # the sums of rows at hand are added in another order
+        assert np.isclose(known, member.alpha, rtol=1e-9).all(axis=(1, 2)).any()
+    assert len(rule.mixture.members) in (1, len(fit.mixture.members))  # all of them, or the best one for labels
+
+
+def test_the_paper_needs_training_labels():
+    train, val = tables()
+    unlabelled = replace(train, labels=None)
+    with pytest.raises(LabelError, match="needs training rows with labels"):
+        without_queries(Paper().fit(Problem.labelled(unlabelled, val, GMean())))
+    with pytest.raises(SettingError, match=r"rule 'paper' cannot be used here \(available: validation labels"):
+        rule_named("paper", Problem.labelled(unlabelled, val, GMean()))
+
+
+def test_without_training_rows_the_validation_rows_serve_the_paper_as_both():
+    _, val = tables()
+    alone = without_queries(Paper("user").fit(Problem.labelled(None, val, GMean())))
+    twice = without_queries(Paper("user").fit(Problem.labelled(val, val, GMean())))
+    np.testing.assert_array_equal(alone.mixture.members[0].alpha, twice.mixture.members[0].alpha)

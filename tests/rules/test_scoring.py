@@ -1,0 +1,93 @@
+"""Scores out of fold: folds, hold-outs, groups, shrinkage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postshift import Rows
+from postshift.core.queries import without_queries
+from postshift.exceptions import SettingError
+from postshift.metrics import Accuracy, GMean, MatthewsCorrelation
+from postshift.rules import Base, Choice, InversePrior, Problem
+from postshift.rules.scoring import make_folds, shrunk_confusion, shrunk_value
+from tests.rules.helpers import big
+
+
+def test_folds_keep_groups_together_and_cover_every_row():
+    problem = big(GMean())
+    groups = np.arange(200) // 4
+    folds = make_folds(problem, groups, n_folds=5, seed=0)
+    held = np.concatenate([left for _, left in folds])
+    assert sorted(held) == list(range(200))
+    for kept, left in folds:
+        assert not set(groups[kept]) & set(groups[left])
+
+
+def test_above_the_limit_there_is_one_hold_out():
+    rng = np.random.default_rng(0)
+    eta = rng.dirichlet(np.ones(2), size=20_000)
+    val = Rows.of(eta, labels=(rng.random(20_000) < eta[:, 1]).astype(int))
+    folds = make_folds(Problem.labelled(None, val, Accuracy()), None, n_folds=5, seed=0)
+    assert [(len(kept), len(left)) for kept, left in folds] == [(15_000, 5_000)]
+
+
+@given(seed=st.integers(0, 1000))
+def test_shrunk_recalls(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 5, size=4).astype(float)
+    counts[0] = 3
+    rows = rng.dirichlet(np.ones(4), size=4)
+    confusion = rows * (counts / counts.sum())[:, None]
+    shrunk = shrunk_confusion(confusion, counts, n_classes=4)
+    mean = np.diag(rows)[counts > 0].mean()
+    np.testing.assert_allclose(shrunk.sum(axis=1), confusion.sum(axis=1))
+    for i in np.flatnonzero(counts):
+        expected = (counts[i] * rows[i, i] + mean) / (counts[i] + 1)
+        assert shrunk[i, i] / shrunk[i].sum() == pytest.approx(expected)
+
+
+def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
+    """Above the limit of rows there is one hold-out; groups stay on one side of it."""
+    monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
+    problem = big(GMean(), 6)
+    groups = np.arange(200) // 4
+    chosen = without_queries(Choice(entries=(Base(), InversePrior())).fit(problem, fold_groups=groups))
+    assert 0 < chosen.record.base_score < 1
+    ((kept, left),) = make_folds(problem, groups, n_folds=5, seed=0)
+    assert not set(groups[kept]) & set(groups[left])
+
+
+def test_shrinkage_invents_no_predictions():
+    """Metrics of predicted-class rates are scored as they are: never predicting a rare class is worth nothing."""
+    rng = np.random.default_rng(0)
+    p = np.clip(rng.beta(0.3, 6, size=150), 1e-3, 0.999)
+    labels = np.zeros(150, dtype=int)
+    labels[np.argsort(p)[-2:]] = 1
+    problem = Problem.labelled(None, Rows.of(np.column_stack([1 - p, p]), labels=labels), MatthewsCorrelation())
+    assert shrunk_value(problem, np.zeros(150, dtype=int)) == 0
+    assert shrunk_value(problem, labels) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
+def test_fold_groups_that_cannot_be(groups):
+    with pytest.raises(SettingError, match="there must be two or more groups"):
+        without_queries(Choice().fit(big(GMean()), fold_groups=groups))
+
+
+def test_fewer_groups_than_folds():
+    chosen = without_queries(Choice(entries=(Base(), InversePrior())).fit(big(GMean()), fold_groups=np.arange(200) % 3))
+    assert chosen.record.entries[0].name == "base"
+
+
+def test_held_out_rows_above_the_limit_are_numbered_among_all(monkeypatch):
+    monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
+    problem = big(Accuracy())
+    chosen = without_queries(Choice(how="only", entries=(Base(), InversePrior())).fit(problem))
+    held = chosen.held_out
+    assert len(held.rows) < 150
+    assert len(np.unique(held.rows)) == len(held.rows)
+    assert held.rows.max() >= 150  # of all 200, not of those that were drawn
+    assert np.array_equal(held.base_labels, np.argmax(problem.val.eta[held.rows], axis=1))
