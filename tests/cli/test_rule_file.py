@@ -15,19 +15,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
 from postshift.cli.files.formats import digest_of
-from postshift.cli.program import Answers, Program
+from postshift.cli.program import Program
 from postshift.cli.run.folder import RunWriter
 from postshift.persistence import load
 from tests.cli.helpers import fit_inside, inside, make_rows, postshift
 
 
 def program(marker):
-    """A metric program that writes a file when it is called with anything, without the path of its answers."""
-    answers = object.__new__(Answers)
-    answers.__dict__.update(_known={})
+    """A metric program that writes a file when it is called with anything."""
     found = object.__new__(Program)
     command = ["sh", "-c", f"touch '{marker}'; echo 1", "{predictions}"]
-    found.__dict__.update(_arguments=command, _timeout=5.0, _answers=answers, n_runs=0)
+    found.__dict__.update(_arguments=command, _timeout=5.0, n_runs=0)
     return found
 
 

@@ -389,7 +389,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         """Return the deterministic label of every row; a Dask collection gives a lazy Dask array."""
         if is_dask(X):
             return self._lazily("predict", X, labels=True)
-        return self.classes_[self.rule_.labels(self._new_rows(X))]
+        rows = self._new_rows(X)
+        return self.classes_[self.rule_.labels(rows)]
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
@@ -403,13 +404,15 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         """Return the randomised classifier (n, m); if the metric is a minimum, it may score higher than any labels."""
         if is_dask(X):
             return self._lazily("predict_distribution", X)
-        return self.rule_.distribution(self._new_rows(X))
+        rows = self._new_rows(X)
+        return self.rule_.distribution(rows)
 
     def example_weights(self, X: Any) -> Any:
         """Return W(x) (n, m), with mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(X):
             return self._lazily("example_weights", X)
-        return effective_weights(self.rule_, self._new_rows(X))
+        rows = self._new_rows(X)
+        return effective_weights(self.rule_, rows)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
         """Return the metric (not the accuracy, unless it is the metric) of the predicted labels; greater is better."""

@@ -205,13 +205,15 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         """Return the randomised classifier (n, m); if the metric is a minimum, it may score higher than any labels."""
         if is_dask(eta):
             return self._lazily("predict_distribution", eta, phi)
-        return self.rule_.distribution(self._new_rows(eta, phi))
+        rows = self._new_rows(eta, phi)
+        return self.rule_.distribution(rows)
 
     def example_weights(self, eta: Any, phi: Any = None) -> Any:
         """Return W(x) (n, m), with mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(eta):
             return self._lazily("example_weights", eta, phi)
-        return effective_weights(self.rule_, self._new_rows(eta, phi))
+        rows = self._new_rows(eta, phi)
+        return effective_weights(self.rule_, rows)
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
         """Return the metric of the predicted labels; greater is better."""
