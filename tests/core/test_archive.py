@@ -44,7 +44,7 @@ def test_a_file_of_another_kind(archive):
     ("change", "message"),
     [
         ({"format": 2}, "has format 2; this version of postshift reads format 1"),
-        ({"names": ["a", "c"]}, "its digest does not fit its contents"),
+        ({"names": ["a", "c"]}, "its digest does not match its content"),
     ],
 )
 def test_a_header_that_was_changed(archive, change, message):
