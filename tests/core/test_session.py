@@ -18,7 +18,7 @@ from postshift.core.session import _check
 from postshift.exceptions import ArchiveError, BudgetError, NotFinishedError
 from postshift.metrics import ExpectedReward, GMean, WorstGroup
 from postshift.rules import Choice, Problem
-from tests.core.test_frank_wolfe import KINDS, Recorder, new_run, oracle_for
+from tests.core.runs import KINDS, Recorder, new_run, oracle_for
 from tests.problems import make_problem
 from tests.rules.helpers import tables, value_of
 
