@@ -81,3 +81,12 @@ def test_deviations_name_files_that_exist():
     text = (ROOT / "docs" / "deviations.md").read_text()
     for name in re.findall(r"`((?:docs|tests|experiments)/[\w./]+)`", text):
         assert (ROOT / name).exists(), name
+
+
+def test_the_architecture_page_names_files_and_functions_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"\| `(\w+/[\w/]+\.py)`(?::[^|]*`(\w+)[.`])?", page)
+    assert len(rows) >= 12
+    for file, name in rows:
+        source = (ROOT / "src" / "postshift" / file).read_text()
+        assert not name or re.search(rf"\b{name}\b", source), (file, name)
