@@ -12,7 +12,7 @@ from tests.core.runs import new_run
 from tests.problems import make_problem
 
 
-def test_halves_need_a_oracle_that_takes_subsets():
+def test_halves_need_an_oracle_that_takes_subsets():
     problem = make_problem(seed=0)
     halves = (np.arange(30), np.arange(30, 60))
     with pytest.raises(MetricError, match="cannot be split"):

@@ -41,7 +41,7 @@ def test_an_oracle_of_another_kind():
         ConfusionOracle(problem.val.labels, n_classes=3).answer(run.ask()[0])
 
 
-def test_weights_that_a_oracle_would_not_see():
+def test_weights_that_an_oracle_would_not_see():
     problem = make_problem(seed=0, weighted=True)
     with pytest.raises(MetricError, match="belong to the oracle"):
         fw_eg(problem.train, problem.val, SoftOracle(np.mean))

@@ -78,7 +78,7 @@ def test_subsets_of_the_rows(kind):
     assert found == pytest.approx(np.average(amount[kept] * right, weights=rows.weights[kept]))
 
 
-def test_what_a_oracle_of_labels_refuses():
+def test_what_an_oracle_of_labels_refuses():
     function = from_labels(plain_hits)
     with pytest.raises(MetricError, match="takes no sample_weight"):
         LabelOracle(function, [0, 1], classes=[0, 1], weights=[1, 2])
@@ -119,9 +119,9 @@ def test_functions_of_predictions():
     assert oracle.answer(query("soft", np.full((4, 3), 0.25))) == -0.75
 
 
-def test_what_a_oracle_of_predictions_refuses():
+def test_what_an_oracle_of_predictions_refuses():
     oracle = PredictionOracle(from_predictions(len), classes=CLASSES)
     with pytest.raises(MetricError, match="serves 'hard'"):
         oracle.answer(query("soft", np.eye(3)))
-    with pytest.raises(MetricError, match="all rows or none"):
+    with pytest.raises(MetricError, match="only scores all rows at once"):
         oracle.answer(query("hard", [0, 1], n_rows=3, rows=np.array([0, 2])))

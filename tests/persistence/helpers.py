@@ -32,7 +32,7 @@ def run(model, feeds):
 
 def run_rule(rule, table, classes):
     """The outputs of a rule's graph for a table."""
-    feeds = {name: table.phi(basis) for basis, name in phi_inputs(rule).items()}
+    feeds = {name: table.functions(basis) for basis, name in phi_inputs(rule).items()}
     return run(rule_to_onnx(rule, classes), {"eta": table.eta, **feeds})
 
 

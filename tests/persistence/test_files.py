@@ -157,7 +157,7 @@ def test_onnx_is_written_and_not_read_back(chosen, tmp_path):
     path = tmp_path / "rule.onnx"
     dump(SimpleNamespace(classes_=["a", "b", "c"], rule_=found.rule), path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    feeds = {each.name: table.eta if each.name == "eta" else table.phi("user") for each in session.get_inputs()}
+    feeds = {each.name: table.eta if each.name == "eta" else table.functions("user") for each in session.get_inputs()}
     labels = session.run(["label"], feeds)[0]
     np.testing.assert_array_equal(labels, np.array(["a", "b", "c"])[found.rule.labels(table)])
     with pytest.raises(SettingError, match=r"onnxruntime.*\.skops"):

@@ -101,7 +101,7 @@ def test_phi_is_divided_by_its_row_sums_inside():
     table = random_table(rng, 50, 3)
     rule = alone(plug_in(rng.uniform(size=(4, 6)), weighting="columns", basis="soft one"))
     model = rule_to_onnx(rule, [0, 1, 2])
-    raised = {"eta": table.eta, "phi_soft_one": 2 * table.phi("soft one")}
+    raised = {"eta": table.eta, "phi_soft_one": 2 * table.functions("soft one")}
     np.testing.assert_array_equal(run(model, raised)["label"], rule.labels(table))
 
 

@@ -140,7 +140,7 @@ def test_model_that_has_no_good_graph_leaves_one_from_eta(estimator, n_classes, 
     with pytest.warns(PostshiftWarning, match=f"begins with eta.*{why}"):
         graph = to_onnx(made, X[:500])
     table = table_of(made, X)
-    feeds = {name: table.phi(basis) for basis, name in phi_inputs(made.rule_).items()}
+    feeds = {name: table.functions(basis) for basis, name in phi_inputs(made.rule_).items()}
     assert_same(made, X, run(graph, {"eta": table.eta, **feeds}))
 
 

@@ -37,7 +37,7 @@ def test_permuting_the_classes_permutes_the_result(problem, metric, weighting, s
         one.mixture.distribution(problem.val.eta, problem.val.phi)[:, order],
         atol=1e-12,
     )
-    assert two.value == pytest.approx(one.value, rel=1e-12)
+    assert two.score == pytest.approx(one.score, rel=1e-12)
 
 
 @given(problem=problems(max_bases=3), metric=METRICS, weighting=WEIGHTINGS, seed=st.integers(0, 99))
@@ -56,7 +56,7 @@ def test_duplicating_rows_equals_weighting_them(problem, metric, weighting, seed
     (train_w, train_r), (val_w, val_r) = both(problem.train), both(problem.val)
     one = fw_eg(train_w, val_w, metric, weighting=weighting, max_iter=2)
     two = fw_eg(train_r, val_r, metric, weighting=weighting, max_iter=2)
-    assert two.value == pytest.approx(one.value, rel=1e-11)
+    assert two.score == pytest.approx(one.score, rel=1e-11)
     np.testing.assert_allclose(
         two.mixture.distribution(problem.val.eta, problem.val.phi),
         one.mixture.distribution(problem.val.eta, problem.val.phi),
@@ -69,7 +69,7 @@ def test_the_result_does_not_depend_on_the_blocks(problem, weighting, rows):
     one = fw_eg(problem.train, problem.val, MacroF1(), weighting=weighting, max_iter=2)
     engine = MemoryEngine(problem.train, block_rows=rows)
     two = fw_eg(engine, problem.val, MacroF1(), weighting=weighting, max_iter=2)
-    assert two.value == pytest.approx(one.value, rel=1e-12)
+    assert two.score == pytest.approx(one.score, rel=1e-12)
 
 
 def test_adding_a_constant_to_the_metric_changes_nothing():
