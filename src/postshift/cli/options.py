@@ -19,8 +19,8 @@ PARAMETERS = {
     "random_state": "--random-state",
     "sample_weight": "--sample-weight",
 }
-# Parameters without an option: the files of rows say what they are.
-FROM_FILES = ("estimator", "classes", "cv", "refit")
+# Parameters without an option: the files of rows and the run folder say what they are.
+FROM_FILES = ("estimator", "classes", "cv", "refit", "session")
 LOCAL = "local"  # --scheduler: a cluster of processes on this machine
 
 

@@ -41,7 +41,7 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> from postshift import GMean
+    >>> from postshift.metrics import GMean
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     dump(GMean(), f"{folder}/metric.skops")
     ...     load(f"{folder}/metric.skops")
