@@ -10,7 +10,8 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
 from postshift.estimators.task import function_of, labelled_problem
-from postshift.metrics import LabelFunction, ResolvedMetric
+from postshift.metrics import LabelFunction
+from postshift.metrics.resolve import ResolvedMetric
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, conditioning
 from postshift.estimators.task import make_task
 from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
-from postshift.metrics import ResolvedMetric
+from postshift.metrics.resolve import ResolvedMetric
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule

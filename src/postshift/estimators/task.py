@@ -24,10 +24,10 @@ from postshift.metrics import (
     LabelOracle,
     PredictionFunction,
     PredictionOracle,
-    ResolvedMetric,
     resolve_metric,
 )
 from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
+from postshift.metrics.resolve import ResolvedMetric
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem

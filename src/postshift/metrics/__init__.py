@@ -28,7 +28,7 @@ from postshift.metrics.over_groups import GroupGMean, WorstGroup
 from postshift.metrics.penalised import Penalised
 from postshift.metrics.rates import BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
 from postshift.metrics.recalls import BalancedAccuracy, GMean, HMean, MinRecall, QMean, SmoothedMinimum
-from postshift.metrics.resolve import ResolvedMetric, resolve_metric
+from postshift.metrics.resolve import resolve_metric
 from postshift.metrics.scorers import from_scorer
 
 __all__ = [
@@ -62,7 +62,6 @@ __all__ = [
     "PredictionOracle",
     "QMean",
     "Recall",
-    "ResolvedMetric",
     "SmoothedMinimum",
     "SoftOracle",
     "WorstGroup",
