@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from postshift import PostShiftClassifier, PostShifter
-from postshift.exceptions import LabelError, PostshiftWarning
+from postshift.exceptions import LabelError, MetricError, PostshiftWarning
+from postshift.metrics import from_predictions
 from postshift.report.counts import class_weights, shares
 from tests.estimators.data import NAMES, noisy, overlapping
 
@@ -106,3 +107,24 @@ def test_example_weights_times_probabilities_are_the_labels(seed, method):
     np.testing.assert_array_equal(np.argmax(weights * eta, axis=1), model.predict(data.X_test))
     distribution = model.predict_distribution(data.X_test)
     np.testing.assert_allclose(distribution.sum(axis=1), 1)
+
+
+def test_an_error_of_the_oracle_says_where_the_answers_are_and_keeps_the_best_rule(tmp_path):
+    eta = np.random.default_rng(0).dirichlet(np.ones(3), size=400)
+    journal, calls = tmp_path / "run.jsonl", []
+
+    def score(labels):
+        calls.append(len(labels))
+        if len(calls) == 20:
+            raise ConnectionError("the line is dead")
+        return float(np.mean(labels == 2))
+
+    shifter = PostShifter(from_predictions(score, name="theirs"), budget=40, session=journal)
+    with pytest.raises(MetricError, match="the line is dead") as caught:
+        shifter.fit(eta)
+    assert caught.value.__notes__ == [f"19 answers are kept in {journal}: call fit again to resume"]
+    best = shifter.best_so_far()
+    assert best.predict(eta).shape == (400,)
+    shifter.fit(eta)
+    assert len(calls) == shifter.n_queries_ + 1
+    assert shifter.score_ >= best.score_

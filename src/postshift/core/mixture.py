@@ -35,7 +35,7 @@ class Mixture:
     shares: FloatArray
 
     def __post_init__(self) -> None:
-        """Raise if the members differ in size, or if there is not one share for each."""
+        """Raise if the members differ in size, or if their number is not that of the shares."""
         sizes = {(member.n_bases, member.n_classes) for member in self.members}
         if len(sizes) != 1 or np.shape(self.shares) != (len(self.members),):
             raise ShapeError(

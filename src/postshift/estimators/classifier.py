@@ -455,7 +455,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
 
 
 def _check_target(y: Any) -> None:
-    """Raise if there is not one label per row."""
+    """Raise unless every row has one label."""
     if np.asarray(y).dtype.kind == "f":
         assert_all_finite(y, input_name="y")
     check_classification_targets(y)

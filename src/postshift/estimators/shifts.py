@@ -99,7 +99,9 @@ class Shifts:
         self._session = session
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if self.session is not None:
+                error.add_note(f"{session.n_queries} answers are kept in {self.session}: call fit again to resume")
             with suppress(NotFinishedError):
                 best = session.best_so_far()
                 self._best = ScoredRule(score=best.score, make=partial(_same, best.rule))
