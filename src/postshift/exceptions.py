@@ -11,6 +11,8 @@
     │   ├── BasisError                     phi outside [0, 1], empty, or not covering every row
     │   ├── MissingClassError              the metric needs the recall of a class that has no row
     │   └── SettingError                   a parameter outside its range
+    ├── InfeasibleError (ValueError)     limits that no classifier meets together
+    ├── SolverError (RuntimeError)       the linear program could not be solved
     ├── SingularProbesError (ArithmeticError)   no probe changed a confusion
     ├── AnswerError (ValueError)         an answer that is not a finite number, or has the wrong shape
     ├── UnknownQueryError (KeyError)     an answer to a query that is not open
@@ -33,6 +35,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class PostshiftError(Exception):
@@ -69,6 +72,21 @@ class MissingClassError(InputError):
 
 class SettingError(InputError):
     """A parameter outside its range."""
+
+
+class InfeasibleError(PostshiftError, ValueError):
+    """Limits that no classifier meets together.
+
+    ``conflict`` names the limits that exclude each other; ``nearest`` is the solution that comes closest.
+    """
+
+    def __init__(self, message: str, *, conflict: Sequence[str] = (), nearest: Any = None) -> None:
+        super().__init__(message)
+        self.conflict, self.nearest = tuple(conflict), nearest
+
+
+class SolverError(PostshiftError, RuntimeError):
+    """The solver of linear programs gave no solution."""
 
 
 class SingularProbesError(PostshiftError, ArithmeticError):
