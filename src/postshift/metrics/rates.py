@@ -259,3 +259,35 @@ class Jaccard(RateMetric):
     positive: int = 1
     coefficients: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 1.0)
     stem: ClassVar[str] = "jaccard"
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedRate:
+    """The share of rows that are predicted to be of one class: a capacity, when it is bounded.
+
+    Parameters
+    ----------
+    positive : int
+        The position of the class.
+
+    Examples
+    --------
+    >>> round(float(PredictedRate(1).value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
+    0.4
+    """
+
+    positive: int
+    name: ClassVar[str] = "rate"
+    weighting: ClassVar[str] = "columns"
+    needs_every_class: ClassVar[bool] = False
+    greater_is_better: ClassVar[bool] = True
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the rate of each matrix."""
+        return ratio(confusion[..., self.positive].sum(axis=-1), confusion.sum(axis=(-2, -1)))
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return 1 in the column of the class."""
+        slopes = np.zeros(confusion.shape)
+        slopes[:, self.positive] = 1
+        return slopes
