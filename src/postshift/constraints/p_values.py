@@ -1,0 +1,216 @@
+"""Tests that certify a constraint: p-values of "the constraint is violated", from counts of labelled rows.
+
+============  =========================================================  ============
+piece         test                                                       validity
+============  =========================================================  ============
+proportion    binomial, given the rows in the denominator                exact
+mean          Hoeffding and Bentkus, for numbers in a known range        exact
+difference    score test of two proportions (Farrington and Manning)     asymptotic
+tangent       none                                                       --
+============  =========================================================  ============
+
+A constraint of several pieces, and several constraints together, are violated if one piece is: their p-value is the
+largest one (an intersection-union test, so no correction for their number is needed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.special import rel_entr
+
+from postshift._validation import FloatArray, IntArray
+from postshift.constraints.pieces import Kind, Piece
+
+TESTS: dict[Kind, str] = {
+    "proportion": "binomial test, exact",
+    "mean": "Hoeffding-Bentkus test, exact",
+    "difference": "score test of two proportions, asymptotic",
+}
+_MOST_ROWS = 10**9  # a bound that needs more rows cannot be certified
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """The test of one piece: its p-value, and the rows that count in it."""
+
+    __test__ = False  # not a class of pytest
+
+    name: str
+    test: str
+    is_exact: bool
+    value: float
+    bound: float
+    n_rows: int
+    p_value: float
+
+
+def has_test(piece: Piece) -> bool:
+    """Return whether a piece can be certified."""
+    return piece.kind in TESTS
+
+
+def test_piece(piece: Piece, counts: FloatArray) -> TestResult:
+    """Test "the bound is violated", given the number of rows (R, m) of each category and predicted class."""
+    if piece.kind == "difference":
+        sizes, hits = _of_parts(piece, counts)
+        n_rows, p_value = int(sizes.min()), difference_p_value(hits, sizes, bound=piece.bound)
+    elif piece.kind == "mean":
+        n_rows = int(round(counts.sum()))
+        p_value = _mean_p_value(piece, counts)
+    else:
+        n_rows, hits = int(round(np.sum(piece.below * counts))), int(round(np.sum(piece.above * counts)))
+        p_value = proportion_p_value(hits, n_rows, bound=piece.bound, at_least=piece.sense == ">=")
+    return TestResult(
+        name=piece.name,
+        test=TESTS[piece.kind],
+        is_exact=piece.kind != "difference",
+        value=piece.value(counts / max(counts.sum(), 1)) if piece.kind != "difference" else _difference(hits, sizes),
+        bound=piece.bound,
+        n_rows=n_rows,
+        p_value=p_value,
+    )
+
+
+def proportion_p_value(hits: int, n_rows: int, *, bound: float, at_least: bool) -> float:
+    """Return the exact p-value of "the proportion is below the bound" (above it, unless ``at_least``).
+
+    Examples
+    --------
+    >>> round(proportion_p_value(29, 29, bound=0.9, at_least=True), 4)
+    0.0471
+    """
+    if n_rows == 0:
+        return 1.0
+    if at_least:
+        return float(stats.binom.sf(hits - 1, n_rows, bound))
+    return float(stats.binom.cdf(hits, n_rows, bound))
+
+
+def difference_p_value(hits: IntArray, sizes: IntArray, *, bound: float) -> float:
+    """Return the p-value of "the first proportion exceeds the second by ``bound`` or more" by the score test.
+
+    The variance is that of the two proportions which are most likely if their difference is the bound.
+
+    Examples
+    --------
+    >>> round(difference_p_value(np.array([50, 48]), np.array([500, 500]), bound=0.05), 4)
+    0.0082
+    """
+    if (sizes == 0).any():
+        return 1.0
+    high, low = (float(value) for value in hits / sizes)
+    first, second = _restricted(high, low, sizes, bound)
+    variance = first * (1 - first) / sizes[0] + second * (1 - second) / sizes[1]
+    excess = high - low - bound
+    if variance <= 0:
+        return 1.0 if excess >= 0 else 0.0
+    return float(stats.norm.cdf(excess / np.sqrt(variance)))
+
+
+def mean_p_value(mean: float, n_rows: int, *, bound: float) -> float:
+    """Return the p-value of "the mean of numbers in [0, 1] is above the bound" by Hoeffding and Bentkus.
+
+    Examples
+    --------
+    >>> round(mean_p_value(0.1, 100, bound=0.2), 4)
+    0.0155
+    """
+    if n_rows == 0 or bound <= 0 or mean >= bound:
+        return 1.0
+    if bound >= 1:
+        return 0.0
+    hoeffding = float(np.exp(-n_rows * (rel_entr(mean, bound) + rel_entr(1 - mean, 1 - bound))))
+    bentkus = float(np.e * stats.binom.cdf(np.ceil(n_rows * mean - 1e-9), n_rows, bound))
+    return min(hoeffding, bentkus, 1.0)
+
+
+def rows_needed(piece: Piece, confusion: FloatArray, *, delta: float, power: float = 0.8) -> int | None:
+    """Return about how many rows it takes to certify a piece with this chance; None if no number is enough.
+
+    ``confusion`` has the expected shares of rows; the piece must have room under it.
+    """
+    if piece.miss(confusion) >= 0:
+        return None
+    low, high = 1, 2
+    while chance_to_certify(piece, confusion, high, delta=delta) < power:
+        low, high = high, 2 * high
+        if high > _MOST_ROWS:
+            return None
+    while high - low > max(1, high // 200):
+        middle = (low + high) // 2
+        if chance_to_certify(piece, confusion, middle, delta=delta) < power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def chance_to_certify(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
+    """Return the chance that ``n_rows`` new rows certify a piece, if their shares are those of ``confusion``.
+
+    For proportions the numbers of rows in the denominators are taken at their expectation.
+    """
+    value = piece.value(confusion)
+    if piece.kind == "proportion":
+        size = int(n_rows * float(np.sum(piece.below * confusion)))
+        return _binomial_power(value, size, bound=piece.bound, at_least=piece.sense == ">=", delta=delta)
+    influence = piece.influence(confusion)
+    spread = float(np.sqrt(max(np.sum(confusion * influence**2), 1e-300) / n_rows))
+    needed = float(stats.norm.ppf(1 - delta)) if piece.kind == "difference" else np.sqrt(2 * np.log(1 / delta))
+    return float(stats.norm.cdf(-piece.miss(confusion) / spread - needed))
+
+
+def _binomial_power(value: float, size: int, *, bound: float, at_least: bool, delta: float) -> float:
+    """Return the chance that the binomial test of ``size`` rows rejects."""
+    if size == 0:
+        return 0.0
+    if at_least:  # reject if hits >= needed
+        needed = int(stats.binom.isf(delta, size, bound)) + 1
+        return float(stats.binom.sf(needed - 1, size, value))
+    allowed = int(stats.binom.ppf(delta, size, bound))
+    if stats.binom.cdf(allowed, size, bound) > delta:
+        allowed -= 1
+    return float(stats.binom.cdf(allowed, size, value))
+
+
+def _of_parts(piece: Piece, counts: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return sizes and hits of the two proportions of a difference."""
+    sizes = np.array([round(float(np.sum(part.below * counts))) for part in piece.parts])
+    hits = np.array([round(float(np.sum(part.above * counts))) for part in piece.parts])
+    return sizes, hits
+
+
+def _difference(hits: IntArray, sizes: IntArray) -> float:
+    """Return the difference of two proportions; 0 / 0 is 0."""
+    high, low = hits / np.maximum(sizes, 1)
+    return float(high - low)
+
+
+def _mean_p_value(piece: Piece, counts: FloatArray) -> float:
+    """Return the p-value of a mean, moved to numbers in [0, 1] of which less is better."""
+    low, high = float(piece.above.min()), float(piece.above.max())
+    n_rows = int(round(counts.sum()))
+    if high == low:
+        return 1.0 if piece.sign * (low - piece.bound) > 0 else 0.0
+    mean = (float(np.sum(piece.above * counts)) / max(n_rows, 1) - low) / (high - low)
+    bound = (piece.bound - low) / (high - low)
+    if piece.sense == ">=":
+        mean, bound = 1 - mean, 1 - bound
+    return mean_p_value(mean, n_rows, bound=bound)
+
+
+def _restricted(high: float, low: float, sizes: IntArray, bound: float) -> tuple[float, float]:
+    """Return the most likely two proportions whose difference is the bound (a root of a cubic)."""
+    theta = float(sizes[1] / sizes[0])
+    a = 1 + theta
+    b = -(1 + theta + high + theta * low + bound * (theta + 2))
+    c = bound**2 + bound * (2 * high + theta + 1) + high + theta * low
+    d = -high * bound * (1 + bound)
+    v = (b / (3 * a)) ** 3 - b * c / (6 * a**2) + d / (2 * a)
+    u = np.copysign(np.sqrt(max((b / (3 * a)) ** 2 - c / (3 * a), 0.0)), v)
+    w = (np.pi + np.arccos(np.clip(v / u**3 if u != 0 else 0.0, -1, 1))) / 3
+    first = float(np.clip(2 * u * np.cos(w) - b / (3 * a), max(bound, 0.0), min(1.0, 1 + bound)))
+    return first, first - bound
