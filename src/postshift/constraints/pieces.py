@@ -134,6 +134,11 @@ class BoundedMetric:
         """Return by how much the bound is missed; negative if there is room."""
         return self.constraint.sign * (self.value(confusion) - self.constraint.bound)
 
+    def slopes(self, confusion: FloatArray) -> FloatArray:
+        """Return the gradient of the metric (R, m)."""
+        slopes = slopes_of(self.metric, self._own(confusion))
+        return slopes if self.is_over_groups else np.tile(slopes, (self.n_groups, 1))
+
     def pieces(self, confusion: FloatArray) -> list[Piece]:
         """Return the pieces; those of kind "tangent" touch the metric at ``confusion``."""
         own = self._own(confusion)
@@ -199,7 +204,9 @@ def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
     """Raise if the bound is outside the metric's range, or on the side where the constraint is not convex."""
     is_share = isinstance(metric, RateMetric | GapMetric | PredictedRate | Accuracy | RecallMetric | WorstGroup)
     if is_share and not 0 <= constraint.bound <= 1:
-        raise SettingError(f"{str(constraint)!r}: {constraint.term} is between 0 and 1. Got {constraint.bound:g} instead")
+        raise SettingError(
+            f"{str(constraint)!r}: {constraint.term} is between 0 and 1. Got {constraint.bound:g} instead"
+        )
     if isinstance(metric, GapMetric) and constraint.sense == ">=":
         raise SettingError(f"{str(constraint)!r}: a gap can only be bounded from above: use <=")
     if isinstance(metric, MinRecall | WorstGroup) and constraint.sense == "<=":

@@ -46,6 +46,8 @@ Status = Literal["optimal", "stopped"]
 _FEASIBLE = 1e-9  # a limit that is exceeded by less holds
 _IN_CONFLICT = 1e-6  # a limit with a lower price has no part in a conflict
 _NO_SHARE = 1e-12  # a rule with a smaller share is left out of the mixture
+_RAISES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # shares by which prices are raised for a single rule
+_BISECTIONS = 6
 _ROUNDING = 1e-13  # a rule that gains less is not better
 _SMOOTHING = 0.5  # how far the prices of a pass stay at the best prices so far (Wentges' smoothing)
 
@@ -71,7 +73,7 @@ class Limits:
 
     coefficients: FloatArray
     bounds: FloatArray
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     slacks: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     costs: FloatArray = field(default_factory=lambda: np.empty(0))
 
@@ -102,6 +104,11 @@ class Limits:
         """Return the objective less the priced limits: ``goal - prices . limits``."""
         return np.asarray(goal - np.tensordot(prices, self.coefficients, axes=1))
 
+    def penalty(self, rates: FloatArray) -> float:
+        """Return what the slacks cost that rates (L, m, m) need."""
+        excess = np.maximum(self.excess(rates), 0)
+        return float(sum(cost * excess[self.slacks == slack].max(initial=0) for slack, cost in enumerate(self.costs)))
+
     def excess(self, rates: FloatArray) -> FloatArray:
         """Return by how much each limit is exceeded by rates (L, m, m); negative where there is room."""
         return np.asarray(self.coefficients.reshape(len(self), -1) @ rates.reshape(-1) - self.bounds)
@@ -123,6 +130,8 @@ class RateSolution:
         The share of each rule of the program.
     value, bound : float
         The objective of the mixture, and an upper bound on that of any classifier.
+    goal : array of shape (L, m, m)
+        The coefficients of the objective; of one that is not linear, its gradient at the solution.
     prices : array of shape (K,)
         Dual values of the limits.
     n_passes : int
@@ -137,6 +146,7 @@ class RateSolution:
     shares: FloatArray
     value: float
     bound: float
+    goal: FloatArray
     prices: FloatArray
     n_passes: int
     status: Status
@@ -208,10 +218,10 @@ class RateProgram:
         for label in range(n_classes):
             self._pass(np.broadcast_to(np.eye(n_classes)[label], self._shape))
 
-    def with_bounds(self, bounds: FloatArray) -> RateProgram:
-        """Return the program with other bounds; both share their rules."""
+    def with_limits(self, limits: Limits) -> RateProgram:
+        """Return the program with other limits; both share their rules."""
         other = copy(self)
-        other.limits = replace(self.limits, bounds=bounds)
+        other.limits = limits
         return other
 
     def maximise(self, goal: FloatArray) -> RateSolution:
@@ -231,13 +241,22 @@ class RateProgram:
         In each iteration the gradient at the current rates is the objective of the linear program, and a line search
         goes towards its solution: Frank-Wolfe. The result is the optimum of a concave objective, and of a ratio of
         linear functions, for which this is Dinkelbach's method. For other objectives it is a local optimum.
+
+        Parameters
+        ----------
+        value : callable
+            The objective of rates (L, m, m), the costs of slacks subtracted.
+        gradient : callable
+            Its gradient, without the slacks: the linear programs have them.
+        max_iter : int
+            Maximum number of iterations.
         """
         found = self.maximise(gradient(self.columns[0]))
         rates, shares = found.rates, found.shares
         for _ in range(max_iter):
-            slope = gradient(rates)
-            found = self.maximise(slope)
-            promise = max(float(np.sum(slope * (found.rates - rates))), 0.0)
+            found = self.maximise(gradient(rates))
+            linear = float(np.sum(found.goal * rates)) - self.limits.penalty(rates)
+            promise = max(found.value - linear, 0.0)
             step = _line_search(value, rates, found.rates) if promise > self._tol else 0.0
             if step == 0:
                 break
@@ -254,16 +273,34 @@ class RateProgram:
             status=found.status if promise <= self._tol else "stopped",
         )
 
-    def labels_rule(self, value: Callable[[FloatArray], float], *, tol: float = 0.0) -> tuple[PlugIn, FloatArray]:
-        """Return the best single rule that meets the strict limits up to ``tol``, and its rates.
+    def single_rule(self, found: RateSolution, value: Callable[[FloatArray], float]) -> tuple[PlugIn, FloatArray]:
+        """Return a single rule, which gives deterministic labels, and its rates.
 
-        If no rule does, it is the one that exceeds them least. A single rule gives deterministic labels.
+        It is the best of the known rules that meet the strict limits. If none does, it is the one that exceeds them
+        least. First, the prices of the solution are raised until their rule meets the limits.
         """
-        strict = self.limits.slacks < 0
-        excess = np.array([self.limits.excess(rates)[strict].max(initial=0.0) for rates in self.columns])
-        meets = np.flatnonzero(excess <= max(tol, excess.min()))
-        best = max(meets, key=lambda place: value(self.columns[place]))
+        low, high = 0.0, 0.0
+        for raised in (0.0, *_RAISES):
+            low, high = high, raised
+            if self._excess(self._priced(found, raised)) <= _FEASIBLE:
+                break
+        for _ in range(_BISECTIONS if high > 0 else 0):
+            middle = (low + high) / 2
+            meets = self._excess(self._priced(found, middle)) <= _FEASIBLE
+            low, high = (low, middle) if meets else (middle, high)
+        excess = np.array([self._excess(rates) for rates in self.columns])
+        meets_best = np.flatnonzero(excess <= max(_FEASIBLE, float(excess.min())))
+        best = max(meets_best, key=lambda place: value(self.columns[place]))
         return self.rules[best], self.columns[best]
+
+    def _priced(self, found: RateSolution, raised: float) -> FloatArray:
+        """Return the rates of the rule of a solution's prices, raised by a share."""
+        return self._pass(self.limits.priced(found.goal, (1 + raised) * found.prices))
+
+    def _excess(self, rates: FloatArray) -> float:
+        """Return the largest excess of a strict limit; 0 if none is exceeded."""
+        strict = self.limits.slacks < 0
+        return float(self.limits.excess(rates)[strict].max(initial=0.0))
 
     def _make_feasible(self) -> None:
         """Add rules until a mixture of them meets the strict limits; raise if none can."""
@@ -307,6 +344,7 @@ class RateProgram:
             shares=master.shares,
             value=master.value,
             bound=max(bound, master.value),
+            goal=goal,
             prices=master.prices,
             n_passes=len(self.rules),
             status="stopped" if len(self.rules) >= last else "optimal",
