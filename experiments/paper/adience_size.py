@@ -124,7 +124,7 @@ def make_page(results: Results) -> str:
         bases_text(COORDINATES, of=layer, quick=results.quick)
     } *PI-EW* queries the accuracy at radius {
         RADIUS:g}. Its basis (constant, or with averages by class, by age or by both)
-    and the ridge of the equations are chosen by 5-fold cross-validation. *fine-tuning*: the rate ({
+    and the ridge of the equations are chosen by 5-fold cross-validation. *fine-tuning*: the rate (one of {
         rates
     }) and the epoch are chosen on a quarter of the validation rows. *plug-in
     search*: class weights are searched on the validation rows. *logistic regression* is fitted to the validation rows,

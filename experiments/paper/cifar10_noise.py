@@ -167,9 +167,9 @@ one iteration, as in the paper's text. *FW-EG* shows that more iterations change
 
 def protocol(results: Results) -> str:
     """Say what the rows and the rivals are."""
-    return f"""2 % of the training images (1,000) keep their labels and are for validation. In the others, five labels
-    are flipped with probability 0.6: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat. The
-    rows, the flips and the network are drawn with {seeds_text(results)}. {recipe_text(CIFAR10)} {
+    return f"""2 % of the training images (1,000) keep their labels and are for validation. In the others, labels of
+    five classes are flipped with probability 0.6: truck to automobile, bird to airplane, deer to horse, cat to dog, dog
+    to cat. The rows, the flips and the network are drawn with {seeds_text(results)}. {recipe_text(CIFAR10)} {
         tuning_text(CIFAR10, slowly=True)
     } *Learn-to-reweight* and *forward correction* (with a matrix from anchors, as in the paper) start from the network
     of the training rows, as in the authors' program, and train it for {networks.SHORT} more epochs. *Plug-in, spacing

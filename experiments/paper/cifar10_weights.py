@@ -142,9 +142,9 @@ def make_page(results: Results) -> str:
     why = """The weights follow from the class priors alone. A probe that moves a share of all rows to class i changes
     the accuracy by prior_val_i minus the accuracy, and the weighted training confusions by prior_train_i w_i minus a
     number that is the same for all i. So w_i = (prior_val_i + c) / prior_train_i. Classes that lost labels get larger
-    weights, and classes that gained labels get smaller ones. Cats and dogs exchange labels, so they get the same
-    weights. Therefore the constant basis is no better than the inverse prior, and more needs a basis or the full
-    matrix."""
+    weights, and classes that gained labels get smaller ones. Cats and dogs exchange labels, so their weights are
+    nearly equal. Therefore the constant basis is no better than the inverse prior; better results need a basis or the
+    full matrix."""
     shown = SHOWN in results.methods
     parts = [about, lines(results) if shown else "", checked(results) if shown else "", why]
     what = "Class weights that PI-EW finds if some labels of CIFAR-10 are flipped."

@@ -121,7 +121,7 @@ def standing(results: Results, prefixes: tuple[str, ...]) -> str:
     others = [method for method in means if method not in ours]
     best = [
         f"{max(means[name] for name in names):.3f} for {whose} ({max(names, key=means.__getitem__)})"
-        for whose, names in (("the paper's method and our rules", ours), ("the other methods", others))
+        for whose, names in (("the paper's method and our rules", ours), ("the baselines", others))
         if names
     ]
     return f"The best mean is {' and '.join(best)}."

@@ -107,9 +107,9 @@ def tuning_text(task: str, *, slowly: bool = False) -> str:
     most = TUNINGS[SLOWLY]["max_epochs"]
     more = f" A separate row has the highest of the paper's rates, 1e-4, with up to {most} epochs."
     return f"""A network trained on the validation rows alone gets {epochs} epochs. *Fine-tuning* continues training
-    with three quarters of the validation rows. The rate ({rates}) and the epoch are those with the lowest cross-entropy
-    on the other quarter. Training stops after {TUNING["max_epochs"]} epochs, or after {TUNING["patience"]} epochs
-    without improvement.{more if slowly else ""}"""
+    with three quarters of the validation rows. The rate (one of {rates}) and the epoch are those with the lowest
+    cross-entropy on the other quarter. Training stops after {TUNING["max_epochs"]} epochs, or after
+    {TUNING["patience"]} epochs without improvement.{more if slowly else ""}"""
 
 
 def bases_text(reduction: Reduction, *, of: str, quick: bool) -> str:
