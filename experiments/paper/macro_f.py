@@ -261,7 +261,7 @@ def reached(results: Results) -> str:
         ]
         for method in (FWEG, DEFAULT)
     }
-    counts = [f"{name} in {sum(g >= -TOLERANCE for g in found)} of {len(found)}" for name, found in gaps.items()]
+    counts = [f"*{name}* in {sum(g >= -TOLERANCE for g in found)} of {len(found)}" for name, found in gaps.items()]
     return f"The paper's figure for FW-EG is reached by {' and by '.join(counts)} cases."
 
 

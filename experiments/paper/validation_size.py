@@ -146,7 +146,7 @@ def lines(results: Results, metric: Metric) -> str:
 
 
 def ahead(results: Results, metric: Metric) -> str:
-    """Say from which number of rows on a method of ours is above fine-tuning, and where the default is highest."""
+    """Say with which numbers of rows the paper's method and the default are above fine-tuning."""
     methods = names_of(results, metric)
     sentences = []
     for name in ("paper's method", "default"):
@@ -157,9 +157,8 @@ def ahead(results: Results, metric: Metric) -> str:
                 if results.values(methods[name], f"test@{n}").mean()
                 > results.values(methods["fine-tuning"], f"test@{n}").mean()
             ]
-            sentences.append(
-                f"The mean of *{name}* is above that of fine-tuning with {', '.join(above) or 'no number of'} rows."
-            )
+            where = f"above fine-tuning with {', '.join(above)} rows" if above else "never above fine-tuning"
+            sentences.append(f"*{name}* is {where}.")
     return f"{metric.title[0].upper()}{metric.title[1:]}: {' '.join(sentences)}" if sentences else ""
 
 
