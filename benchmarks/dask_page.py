@@ -84,13 +84,13 @@ def page(lines: Sequence[Line]) -> str:
 
 <!-- Made by `python -m benchmarks.dask_scaling --store` from {NAME}.csv; do not edit. -->
 
-10 classes, 3 basis functions, float32. *Passes*: *sorted* are those of hard clusters whose rows were sorted when the
-engine was made, so that a pass reads few of them; *every row* are those of hard clusters that were not; *soft* has
-basis functions that overlap. *blocks* is `BlockEngine` on the same mapped files, which are in the page cache; above
-2 * 10^7 rows there are no files, and rows are made on the workers. The scheduler's share is what an iteration takes
-beside the work of its busiest worker. *Client MB* is what its memory grew by, that of the scheduler, which runs in the
-same process and keeps a record of every task, included. *Others' cores*: how many cores programs that have nothing to
-do with this kept busy.
+The data have 10 classes, 3 basis functions and type float32. *Passes*: *sorted* has hard clusters with rows that were
+sorted when the engine was created, so a pass reads few of them. *every row* has hard clusters without sorting. *soft*
+has basis functions that overlap. *blocks* is `BlockEngine` on the same memory-mapped files, which are in the page
+cache. Above 2 * 10^7 rows there are no files: the workers generate the rows. *scheduler's share*: the part of an
+iteration that is not work of the busiest worker. *client MB*: the growth of the client's memory. It includes the
+scheduler, which runs in the same process and keeps a record of every task. *others' cores*: the number of cores that
+other programs kept busy.
 
 {markdown(head, [_cells(line) for line in lines])}
 
@@ -110,7 +110,7 @@ def _lead(lines: Sequence[Line]) -> str:
     """Say in two sentences what it is about, and what came out."""
     most = max(lines, key=lambda line: (line["engine"] == "dask", int(line["rows"]), -float(line["iteration"])))
     return (
-        "Time of an iteration of the Dask engine, and of the engine of blocks on the same rows. An iteration over "
+        "Time of an iteration of `DaskEngine`, and of `BlockEngine` on the same rows. An iteration over "
         f"{int(most['rows']):,} rows takes {float(most['iteration']):.2f} s on {most['workers']} workers "
         f"({most['passes']})."
     )
@@ -167,9 +167,8 @@ def _goal(lines: Sequence[Line]) -> str:
 
 {chr(10).join(f"* {each}" for each in told)}
 
-What the scheduler takes is much the same in all of them, tens of milliseconds; what differs is how long a pass takes.
-Over sorted rows it is so short that there is little to have a share in, and the whole is still the fastest of the
-three."""
+The time of the scheduler is similar in all cases: tens of milliseconds. The time of a pass differs. Over sorted rows a
+pass is so short that the scheduler takes a large share, although the iteration is the fastest of the three."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,18 +209,18 @@ def model(lines: Sequence[Line]) -> str:
     """Return what the measurements of an idle machine say of themselves, and of more rows."""
     calm = [line for line in lines if line["engine"] == "dask" and float(line["others"]) <= IDLE]
     if len({line["partitions"] for line in calm}) < 2:
-        return "Nothing yet: it takes measurements of two numbers of partitions on an idle machine."
+        return "Nothing yet: the model needs measurements with two numbers of partitions on an idle machine."
     found = Model.of(calm)
     costs = ", ".join(f"{1e9 * value:.2f} ns ({kind})" for kind, value in found.per_row.items())
     head = ["passes", "rows", "partitions", "workers", "model ms", "model share", "measured ms", "measured share"]
     further = ["passes", "rows", "partitions", "workers", "iteration s", "scheduler's share", "30 iterations min"]
-    return f"""An iteration takes `c n / W + f + o K`. From the measurements with at most {IDLE:g} cores of others:
-f = {1e3 * found.fixed:.1f} ms, o = {1e3 * found.per_task:.2f} ms a task; c, the median of each kind, is {costs} a
-row.
+    return f"""An iteration takes `c n / W + f + o K`. Fitted to the measurements during which other programs kept at
+most {IDLE:g} cores busy: f = {1e3 * found.fixed:.1f} ms, and o = {1e3 * found.per_task:.2f} ms for a task. The median
+of c for a row is {costs}.
 
 {markdown(head, [_checked(found, line) for line in calm])}
 
-Beyond what was measured, predicted, partitions of 10^6 and of 10^7 rows: with so many of them, large ones are better.
+Predictions for more rows, with partitions of 10^6 and of 10^7 rows. With so many rows, large partitions are better.
 
 {markdown(further, [_beyond(found, kind, *case) for kind in found.per_row for case in BEYOND])}"""
 

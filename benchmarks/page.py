@@ -107,22 +107,22 @@ def render(rows: Sequence[Row], made_with: str) -> str:
 
 <!-- Made by `make bench` from bench.csv; do not edit. -->
 
-Goals are about CPU time (of all threads) on one thread. *Other* is the other side: the probe loop, another library, a
-plain read, or, for the growth of an iteration, the smaller sample. Both sides run in one process, in turns, and the
-least of several repeats counts, for each clock by itself.
+The goals are for CPU time (of all threads) on one thread. *Other* is the program compared with: the probe loop, another
+library, a plain read, or, for the growth of an iteration, the smaller sample. Both sides run in turns in one process.
+The lowest time of several repeats is shown, separately for CPU time and wall time.
 
 {table(rows, "ratios")}
 
 ## Threads
 
-The same pass on one thread (*other*) and on all cores (*ours*): the wall time is what counts.
+The same pass on one thread (*other*) and on all cores (*ours*). Here the wall time matters.
 
 {table(rows, "threads")}
 
 ## Growth
 
-Time of one iteration of a run (a pass over the training rows, a look at the validation rows, the solution), the rows
-being prepared; slope 1 is proportional.
+Time of one iteration (a pass over the training rows, a look at the validation rows, the solution) after the rows are
+prepared. A slope of 1 means that the time is proportional.
 
 {slopes(rows)}
 
@@ -130,27 +130,27 @@ being prepared; slope 1 is proportional.
 
 * *The probe loop* keeps the classifier as a table (n, m) and builds such a table for every one of the L m probes; the
   phi-confusions of a probe are the diagonals of L matrix products of tables, as in the authors' program. The *tight*
-  loop of the notes takes them by one product of an (n, L) and an (n, m) table. All of it is NumPy, vectorised over
-  rows. Compared is an iteration of the training side: the new plug-in classifier mixed in, and the equations of all
-  probes, which must agree to 1e-9. Ours is the mean of ten in a row, each of another rule, as a run makes them: caches
-  are warm, and the engine, which keeps its last table, has to make a new one. One of the probe loop takes longer than
-  all ten. What either side prepares once is not in it; the notes have it for ours.
-* *TunedThresholdClassifierCV* tries 100 thresholds (`cv="prefit"`, `refit=False`) for a frozen model that gives the
-  probabilities it is given, so only the tuning takes time. Ours is `PostShifter(...).fit(eta, y)`, checks and all.
+  loop in the notes computes them by one product of an (n, L) and an (n, m) table. Both loops are NumPy, vectorised over
+  rows. The time is that of an iteration over the training rows: the new plug-in classifier is mixed in, and the
+  equations of all probes are computed, which must agree to 1e-9. Ours is the mean of ten iterations in a row, each with
+  another rule, as in a run: caches are warm, and the engine, which keeps its last table, has to compute a new one. One
+  iteration of the probe loop takes longer than all ten. One-time preparation is not included; the notes state ours.
+* *TunedThresholdClassifierCV* tries 100 thresholds (`cv="prefit"`, `refit=False`) for a frozen model that returns
+  given probabilities, so only the tuning takes time. Ours is `PostShifter(...).fit(eta, y)`, including all checks.
   Both are scored by scikit-learn on the rows they were fitted to; ours must not be lower by more than 1e-4.
-* *xCOLUMNs* is its Frank-Wolfe method with k = 1; its value is that of the average confusion matrix of its randomised
-  classifier, ours that of the labels. Ours must not be lower by more than 1e-4.
+* *xCOLUMNs* is its Frank-Wolfe method with k = 1. Its score is computed from the average confusion matrix of its
+  randomised classifier, ours from the labels. Ours must not be lower by more than 1e-4.
 * *Differential evolution* is SciPy's, over the logarithms of the class weights, population 10 m, 30 generations.
-* *A hundred members* are those of a run of 100 iterations for the G-mean over five hard clusters; both sides give the
-  same distribution, to 1e-9. A reduced mixture keeps the hits of each class on the validation rows.
-* *A thousand classes*: a run of the core for the G-mean by its gradient, from rows to mixture, the engine made anew;
-  the same rows serve as training and as validation rows, so an iteration reads them twice.
+* *A hundred members* are the mixture of a run of 100 iterations for the G-mean over five hard clusters. Both sides
+  return the same distribution, to 1e-9. A reduced mixture keeps the hits of each class on the validation rows.
+* *A thousand classes*: a run of the core for the G-mean with its gradient, from rows to mixture, including a new
+  engine. The same rows are training and validation rows, so an iteration reads them twice.
 * *A plain read* is the faster of NumPy's sum and a compiled sum in any order.
-* Compiled loops (ours and theirs) are compiled before anything is timed: every side is called once on the same or on a
-  small sample. Imports are timed inside fresh interpreters, in turns.
+* Compiled loops (ours and theirs) are compiled before anything is timed: each side is called once on the same rows or
+  on a few rows. Imports are timed inside fresh interpreters, in turns.
 * Rows are drawn from normal classes with their exact posteriors (`benchmarks/data.py`).
 
-To repeat it: `make bench`, made with {made_with}.
+To repeat it: `make bench`. Made with {made_with}.
 """
     picture = f"![Time of an iteration by rows, classes and basis functions]({PLOT}.svg)"
     return opened_text(page, picture=picture, lead=fill(lead_of(rows), 120))
@@ -162,7 +162,7 @@ def lead_of(rows: Sequence[Row]) -> str:
     growing = [(comparison.title, slope(points)) for comparison, _, points in series(rows)]
     steepest = f"; the time grows most with the {max(growing, key=lambda each: each[1])[0]}" if growing else ""
     return (
-        "CPU time of our engines and fits against other programs, and how the time of an iteration grows. "
+        "CPU time of our engines and fits compared with other programs, and how the time of an iteration grows. "
         f"{judged.count('yes')} of {len(judged)} goals are met{steepest}."
     )
 

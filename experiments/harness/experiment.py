@@ -24,9 +24,8 @@ Method = Callable[[int, bool], Row | Sequence[Row]]  # of a seed, and whether it
 
 TEST = "test"
 OLDER = (
-    "**Made before the last change of the rules.** The guard that keeps the base, and the order of the classes in "
-    "plug-in search, have changed since (see the changelog). These results need trained networks and were not made "
-    "again."
+    "**Older results.** The guard that keeps the base, and the order of the classes in plug-in search, have changed "
+    "since these results were computed (see the changelog). They need trained networks and were not computed again."
 )
 
 

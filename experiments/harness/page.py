@@ -54,11 +54,11 @@ def whole_page(results: Results, body: str | Iterable[str], *, lead: str = "", s
     paragraphs = [
         f"# {experiment.title}",
         f"<!-- Made by {command} from {' and '.join(f'{each}.csv' for each in (name, *sources))}; do not edit. -->",
-        f"{QUICK}: the smallest sizes there are. These figures are no results." if results.quick else "",
+        f"{QUICK}: the smallest sizes. These figures are not results." if results.quick else "",
         *(body.split("\n\n") if isinstance(body, str) else [part for text in body for part in text.split("\n\n")]),
         _incomplete(results),
         experiment.remark,
-        f"To repeat it: {command}, made with {results.made_with}. The results: {files}.",
+        f"To repeat it: {command}. Made with {results.made_with}. Results: {files}.",
     ]
     picture = f"![{experiment.picture or experiment.title}]({name}.png)" if drawn else ""
     kept = [each.strip() for each in paragraphs if each.strip()]

@@ -129,7 +129,7 @@ def table(
                 *_beside(values, paper),
             ]
         )
-    head = ["method", "mean", "sd", "95 % interval", "against closest", "CPU s", "queries", "paper", "less paper"]
+    head = ["method", "mean", "sd", "95 % interval", "vs best baseline", "CPU s", "queries", "paper", "minus paper"]
     return markdown(head, lines)
 
 

@@ -74,20 +74,20 @@ PAPER = {
 def make_page(results: Results) -> str:
     """Return the page."""
     rivals = [method for method in PAPER if method not in {UNKNOWN, KNOWN}]
-    about = f"""{TASK} {seeds_text(results)}, of the rows and the network. {recipe_text(ADIENCE)} {
+    about = f"""{TASK} The rows and the network are drawn with {seeds_text(results)}. {recipe_text(ADIENCE)} {
         tuning_text(ADIENCE, slowly=True)
-    } {method_text(results)} *Learn-to-reweight* begins with the network of the training rows, as in the authors'
-    program, and goes on for {networks.SHORT} epochs, each three times as long."""
-    deviations = f"""What differs from the paper. Photographs have 32 x 32 pixels, not 256 x 256. The coordinates are of
-    a better network of the same rows (the row *{BETTER_NETWORK}*; `adience-better` shifts one trained alike), where the
-    paper has those of a network trained on ImageNet, which is not available here: in both cases the bases see what the
-    network that is shifted does not see, and the rows with other coordinates show that the gain comes from there. Who
-    has such a network should use it, or fit a model to what it sees: the row *{REGRESSION}*, which has the log-odds of
-    the network that is shifted beside them. The paper does not have these two rivals. The ridge is ours. The paper
-    fine-tunes with rates of 1e-6 to 1e-4, as in the row *{SLOWLY}*; *fine-tuning* is tuned as one would in earnest.
-    Validation and test rows show the same persons, in the paper too, which favours the methods that train a network on
-    validation rows: the page `adience-albums` has them with the persons kept apart."""
-    what = "Gender is predicted by a network that has seen faces of up to 32 years, and is tested on older ones."
+    } {method_text(results)} *Learn-to-reweight* starts from the network of the training rows, as in the authors'
+    program, and trains it for {networks.SHORT} more epochs, each three times as long."""
+    deviations = f"""**Differences from the paper.** Photographs have 32 x 32 pixels, not 256 x 256. The coordinates
+    come from a better network trained on the same rows (the row *{BETTER_NETWORK}*; `adience-better` shifts a network
+    trained in the same way). The paper uses a network trained on ImageNet, which is not available here. In both cases
+    the bases see something that the shifted network does not see. The rows with other coordinates show that the gain
+    comes from this. If you have such a network, use it, or fit a model to its coordinates: the row *{REGRESSION}* does
+    this, with the log-odds of the shifted network as a further feature. The paper does not have these two rows. The
+    ridge is ours. The paper fine-tunes with rates of 1e-6 to 1e-4, as in the row *{SLOWLY}*; *fine-tuning* uses
+    rates that suit these networks. As in the paper, validation and test rows show the same persons. This favours
+    methods that train a network on validation rows. The page `adience-albums` keeps persons apart."""
+    what = "The network is trained on faces of up to 32 years and predicts the gender of older ones."
     return page_of(results, about, what=what, rivals=rivals, beside=deviations)
 
 

@@ -110,28 +110,28 @@ def against_tuning(results: Results) -> str:
         ours_, theirs = results.values(PIEW, f"test@{n}"), results.values(TUNED, f"test@{n}")
         if min(len(ours_), len(theirs)) > 1:
             gaps.append(f"{n:,} rows: {ours_.mean() - theirs.mean():+.3f} (p = {welch(ours_, theirs):.2g})")
-    return f"{PIEW} less {TUNED}, with Welch's test: {'; '.join(gaps)}." if gaps else ""
+    return f"{PIEW} minus {TUNED}, with Welch's test: {'; '.join(gaps)}." if gaps else ""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
     layer = "the last hidden layer of the better network of the training rows"
     rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
-    about = f"""Gender is predicted by a network trained on faces of up to 32 years; accuracy on older ones.
-    {seeds_text(results)}, of the rows and the network. Half of the older faces are for testing; validation rows are
-    drawn from the rest, smaller samples within larger ones, both with the same shares of every age and gender.
-    {recipe_text(ADIENCE)} {
+    about = f"""The network is trained on faces of up to 32 years and predicts the gender of older ones.
+    The rows and the network are drawn with {seeds_text(results)}. Half of the older faces are for testing. Validation
+    rows are drawn from the rest: each smaller sample is part of the larger ones. All have the same shares of every age
+    and gender. {recipe_text(ADIENCE)} {
         bases_text(COORDINATES, of=layer, quick=results.quick)
-    } *PI-EW*: values of the accuracy, radius {
-        RADIUS:g}, the basis (constant, or with averages by class, by age, by both)
-    and the ridge of the equations by 5-fold cross-validation. *fine-tuning*: rate (of {
+    } *PI-EW* queries the accuracy at radius {
+        RADIUS:g}. Its basis (constant, or with averages by class, by age or by both)
+    and the ridge of the equations are chosen by 5-fold cross-validation. *fine-tuning*: the rate (one of {
         rates
-    }) and epoch by a quarter of the validation rows. *plug-in search*:
-    class weights searched on the validation rows. *logistic regression*: of the validation rows, on the same
-    coordinates and the network's log-odds. *default*: the average of the rules of the menu. The paper reports that
-    PI-EW is generally above fine-tuning and that both rise with the number of rows; its curves have no figures. The
-    figure has the means, the table their standard deviations too."""
-    what = f"Gender is predicted on older faces than the network has seen, by {SIZES[0]} to {SIZES[-1]:,} clean rows."
+    }) and the epoch are chosen on a quarter of the validation rows. *plug-in
+    search*: class weights are searched on the validation rows. *logistic regression* is fitted to the validation rows,
+    on the same coordinates and the network's log-odds. *default*: the average of the menu. The paper reports that PI-EW
+    is generally above fine-tuning and that both rise with the number of rows; it prints no numbers. The figure shows
+    means, the table means and standard deviations."""
+    what = f"Accuracy on older faces than those of the training rows, with {SIZES[0]} to {SIZES[-1]:,} clean rows."
     shown = {name: name for name in (PIEW, "default", TUNED)}
     lead = f"{what} {from_first_to_last(results, shown, 'Test accuracy')}"
     return whole_page(results, [about, lines(results), against_tuning(results)], lead=lead)

@@ -35,15 +35,15 @@ GOALS = (
     Goal(method=AVERAGE, least=0.819),
     Goal(method=f"{AVERAGE}{KNOWN}", least=0.819),
 )
-ABOUT = """Income is predicted. The metric is the geometric mean of the recalls of both classes among men and among
-women; it is a black box that returns the value of predictions of 1,629 validation rows. Gender is in no feature and the
-learner never sees it; labels of the validation rows are given, as to the paper's baselines. Rows that end in *groups
-known* know psi and the gender of the validation rows, which is more than the task allows."""
+ABOUT = """The model predicts income. The metric is the geometric mean of the recalls of both classes among men and
+among women. It is a black box that returns the score of predictions for 1,629 validation rows. Gender is not a feature,
+and the methods never see it. They get the labels of the validation rows, as the paper's baselines do. Rows that end in
+*groups known* use psi and the gender of the validation rows, which is more than the task allows."""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    what = "Income is predicted, and a black box returns the geometric mean of the recalls among men and among women."
+    what = "The model predicts income; a black box returns the geometric mean of the recalls among men and among women."
     return page(results, what=what, about=ABOUT, prefixes=PREFIXES, goals=GOALS)
 
 

@@ -29,16 +29,16 @@ GOALS = (
     Goal(method=KNOWN, least=0.681),
     Goal(method=DEFAULT, least=0.700),
 )
-ABOUT = """Gender is predicted; the training rows have "is a husband" in its place, and 163 rows are clean. The metric
+ABOUT = """The model predicts gender, but its training labels are "is a husband". 163 rows have clean labels. The metric
 is the G-mean: the geometric mean of both recalls."""
-AFTER = """Rows that are far from the paper's are looked into in [baselines_why.md](baselines_why.md): with the authors'
-training by gradient descent the figures of cross-entropy on validation rows and of learn-to-reweight come out, and that
-of forward correction is of labels that are nearly all of one class."""
+AFTER = """[baselines_why.md](baselines_why.md) examines the rows that are far from the paper's. With the authors'
+gradient descent, cross-entropy on validation rows and learn-to-reweight come close to the paper's figures. Nothing that
+we tried explains the paper's figure for forward correction."""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    what = 'Gender is predicted by a model whose training rows have "is a husband" in its place, with 163 clean rows.'
+    what = 'The model predicts gender from training labels "is a husband", and 163 rows have clean labels.'
     return page(results, what=what, about=ABOUT, prefixes=PREFIXES, goals=GOALS, after=AFTER)
 
 

@@ -183,15 +183,15 @@ def rising(results: Results, metric: Metric) -> str:
 def make_page(results: Results) -> str:
     """Return the page."""
     about = f"""The proxy-label task on Adult (163 clean rows, {len(results.seeds)} splits). Logistic regression is
-    trained by gradient descent (batches of {BATCH}, step {RATE}) on two thirds of the training rows;
-    its probabilities are taken after 50 batches, 100, 200, and so on, and post-shifted. The quality of the base model
-    is its log loss on the other third. The paper looks at accuracy and PI-EW; G-mean and FW-EG are shown beside it.
-    *paper's method*: PI-EW or FW-EG, radius 0.1, the basis by 5-fold cross-validation; *plug-in search*: class weights
-    searched on the validation rows; *default*: `PostShiftClassifier`, the model frozen. Mean and standard deviation
-    over the splits; bands in the figure are 95 % intervals."""
+    trained by gradient descent (batches of {BATCH}, step {RATE}) on two thirds of the training rows.
+    Its probabilities after 50, 100, 200 and more batches are post-shifted. The quality of the base model is its log
+    loss on the other third. The paper shows accuracy and PI-EW; this page adds G-mean and FW-EG. *paper's method*:
+    PI-EW or FW-EG at radius 0.1, with a basis chosen by 5-fold cross-validation. *plug-in search*: class weights are
+    searched on the validation rows. *default*: `PostShiftClassifier` with the model frozen. The tables show mean and
+    standard deviation over the splits. Bands in the figure are 95 % intervals."""
     metric = METRICS[0]
     shown = {name: f"{metric.name}: {name}" for name in ("base model", "paper's method", "default")}
-    what = "A model is post-shifted while it is being trained: from a poor one on the left to a good one on the right."
+    what = "A model is post-shifted at several points of its training, from a poor model to a good one."
     lead = f"{what} {from_first_to_last(results, shown, f'Test {metric.title}')}"
     return whole_page(results, [about, *sections(results, lines, rising)], lead=lead)
 

@@ -119,7 +119,7 @@ def checked(results: Results) -> str:
     return f"""The largest relative gap between an elicited weight and the one from the priors is {small(gap)}; between
     the {len(same)} radii the largest difference of a weight is
     {small(apart)}. c is
-    {results.values(SHOWN, "c").mean():.4f} in the mean."""
+    {results.values(SHOWN, "c").mean():.4f} on average."""
 
 
 def extremes(results: Results) -> str:
@@ -136,18 +136,18 @@ def small(value: float) -> str:
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    about = f"""What PI-EW multiplies the probabilities of a network with, when it can ask for the accuracy on 1,000
-    clean rows and the training labels are noisy (birds become airplanes, deer horses, trucks automobiles, cats and dogs
-    each other, with probability 0.6; {seeds_text(results)}). {recipe_text(CIFAR10)}"""
+    about = f"""These are the factors by which PI-EW multiplies the probabilities of a network, if it can query the
+    accuracy on 1,000 clean rows. Training labels are flipped with probability 0.6: bird to airplane, deer to horse,
+    truck to automobile, cat to dog, dog to cat. There are {seeds_text(results)}. {recipe_text(CIFAR10)}"""
     why = """The weights follow from the class priors alone. A probe that moves a share of all rows to class i changes
-    the accuracy by prior_val_i less the accuracy, and the weighted training confusions by prior_train_i w_i less a
-    number that is the same for all i. So w_i = (prior_val_i + c) / prior_train_i: classes that labels left weigh more,
-    classes that labels arrived in weigh less, and cats and dogs, which exchange labels, are not distinguished. That is
-    why the constant basis reaches what the inverse prior reaches, and why bases or the full matrix are needed
-    for more."""
+    the accuracy by prior_val_i minus the accuracy, and the weighted training confusions by prior_train_i w_i minus a
+    number that is the same for all i. So w_i = (prior_val_i + c) / prior_train_i. Classes that lost labels get larger
+    weights, and classes that gained labels get smaller ones. Cats and dogs exchange labels, so their weights are
+    nearly equal. Therefore the constant basis is no better than the inverse prior; better results need a basis or the
+    full matrix."""
     shown = SHOWN in results.methods
     parts = [about, lines(results) if shown else "", checked(results) if shown else "", why]
-    what = "Class weights that PI-EW finds where labels of CIFAR-10 are flipped from some classes to others."
+    what = "Class weights that PI-EW finds if some labels of CIFAR-10 are flipped."
     lead = f"{what} {extremes(results)}" if shown else what
     return whole_page(results, parts, lead=lead)
 

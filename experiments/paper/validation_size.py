@@ -146,7 +146,7 @@ def lines(results: Results, metric: Metric) -> str:
 
 
 def ahead(results: Results, metric: Metric) -> str:
-    """Say from which number of rows on a method of ours is above fine-tuning, and where the default is highest."""
+    """Say with which numbers of rows the paper's method and the default are above fine-tuning."""
     methods = names_of(results, metric)
     sentences = []
     for name in ("paper's method", "default"):
@@ -157,24 +157,22 @@ def ahead(results: Results, metric: Metric) -> str:
                 if results.values(methods[name], f"test@{n}").mean()
                 > results.values(methods["fine-tuning"], f"test@{n}").mean()
             ]
-            sentences.append(
-                f"{name} has a higher mean than fine-tuning with {', '.join(above) or 'no number of'} rows."
-            )
+            where = f"above fine-tuning with {', '.join(above)} rows" if above else "never above fine-tuning"
+            sentences.append(f"*{name}* is {where}.")
     return f"{metric.title[0].upper()}{metric.title[1:]}: {' '.join(sentences)}" if sentences else ""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    about = f"""The proxy-label task on Adult, {len(results.seeds)} splits. Half of `adult.test` is for testing, the
-    validation rows are drawn from the rest, smaller samples within larger ones. The paper has this panel on Adience,
-    with accuracy, PI-EW and fine-tuning of a network (`python -m experiments adience-size`); here it is the linear
-    model on Adult, on which every method can be run with every number of rows, and G-mean is shown beside accuracy.
-    *paper's method*: PI-EW (accuracy) or FW-EG (G-mean), radius 0.1, the basis by 5-fold cross-validation or the
-    constant one; *default*:
-    `PostShiftClassifier`, the model frozen;
-    *plug-in search*: class weights searched on the validation rows; *fine-tuning*: gradient descent on the validation
-    rows, stopped by a quarter of them; *adaptive surrogates*: default settings, the paper's largest basis. Mean and
-    standard deviation over the splits; bands in the figure are 95 % intervals."""
+    about = f"""The proxy-label task on Adult, {len(results.seeds)} splits. Half of `adult.test` is for testing.
+    Validation rows are drawn from the rest: each smaller sample is part of the larger ones. The paper has this panel on
+    Adience, with accuracy, PI-EW and a fine-tuned network (see the page `adience-size`). On Adult, with a linear model,
+    every method can be run with every number of rows; G-mean is shown as well as accuracy. *paper's method*: PI-EW
+    (accuracy) or FW-EG (G-mean) at radius 0.1, with a basis chosen by 5-fold cross-validation, or with the constant
+    basis. *default*: `PostShiftClassifier` with the model frozen. *plug-in search*: class weights are searched on the
+    validation rows. *fine-tuning*: gradient descent on the validation rows, with early stopping on a quarter of them.
+    *adaptive surrogates*: default settings, with the paper's largest basis. The tables show mean and standard deviation
+    over the splits. Bands in the figure are 95 % intervals."""
     metric = METRICS[0]
     shown = {name: f"{metric.name}: {name}" for name in ("paper's method", "default", "fine-tuning")}
     what = f"The proxy-label task on Adult with {SIZES[0]} to {SIZES[-1]:,} clean validation rows."

@@ -328,42 +328,42 @@ def _number(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
 
 
-ABOUT = """Table 1 of the paper gives, for four models of what differs between the training distribution µ and the true
-distribution D, the example weights that turn a linear metric on D into a weighted metric on µ. Here PI-EW
-elicits them from n training rows of µ and n validation rows of D, on synthetic distributions whose true weights
-are known and lie in the span of the basis functions. The paper's error bound is of order 1/√n, a slope of −1/2 on
-log-log axes; the slope must lie in {range}."""
+ABOUT = """Table 1 of the paper has four models of the difference between the training distribution µ and the true
+distribution D. For each it gives the example weights that turn a linear metric on D into a weighted metric on µ. Here
+PI-EW elicits these weights from n training rows of µ and n validation rows of D, on synthetic distributions whose true
+weights are known and lie in the span of the basis functions. The paper's error bound is of order 1/√n, a slope of −1/2
+on log-log axes; the slope must lie in {range}."""
 LEGEND = """*error*: ‖elicited − true‖ / ‖true‖ of the coefficients, median of {n_seeds} fixed seeds. *slope*: least
 squares of log median error on log n, {n_sizes} sizes from {first} to {last}. *printed*: the same distance for the
-weights as the paper prints them, which no amount of data removes (see below)."""
+weights as the paper prints them. More data do not remove this distance (see below)."""
 MORE = """\
 ## What is compared
 
 * Three classes, x uniform on [0, 1] under µ, two normal features that carry the class. The probabilities given to
-  PI-EW are the true ones under µ, and the base classifier is their argmax: what is measured is elicitation, not
-  the training of a model.
+  PI-EW are the true ones under µ, and the base classifier is their argmax. So the error is that of elicitation,
+  not of the training of a model.
 * **Label noise** (ILN, CDLN, IDLN): a general reward matrix L, all nine weights per basis function. The row sums of
   a confusion matrix do not depend on the classifier, so adding a constant to W_ij for all j shifts the metric
   of every classifier alike, and no query can reveal it. The mean over j is therefore
   removed for each basis function and each i before comparing.
-* **IDLN**: with probability ρ(x) the label is drawn anew from q, that is T(x) = (1 − ρ) I + ρ 1qᵀ. Because 1qᵀ is a
+* **IDLN**: with probability ρ(x) the label is drawn again from q: T(x) = (1 − ρ) I + ρ 1qᵀ. Because 1qᵀ is a
   projection, T(x)⁻¹ = a I + (1 − a) 1qᵀ with a = 1/(1 − ρ); an a(x) linear in x puts it in the span of x, 1 − x.
-* **DS**: the metric is accuracy and only the diagonal is weighed, W_ii(x) = P_D(x)/P_µ(x), linear in x. Diagonal
-  weights have no such free constant: with a base that is better than chance the equations have full rank (a test
-  checks it), so all six coefficients are compared as they are, level included.
+* **DS**: the metric is accuracy and only the diagonal has weights, W_ii(x) = P_D(x)/P_µ(x), linear in x. Diagonal
+  weights have no such free constant: if the base is better than chance, the equations have full rank (a test checks
+  this), so all six coefficients are compared directly.
 
-## Where Table 1 is not followed
+## Differences from Table 1
 
 Table 1 prints W = L ∘ T⁻¹, entry by entry. With T_ij = P(noisy = j | clean = i), the confusion matrix under noise
-is C^µ = Tᵀ C^D, hence ⟨L, C^D⟩ = ⟨T⁻¹ L, C^µ⟩: the weights are the **matrix product W = T⁻¹ L**. The two agree
-where L and T are both diagonal, and not in general; a T whose rows sum to 1 is diagonal only if it is I, that is,
-if there is no noise. The column *printed* shows how far apart they are here. The test
-`tests/experiments/paper/test_weight_rates.py` computes both sides exactly on finite distributions: the product holds
-for random classifiers to 1e-12, the entry-by-entry one does not, not even up to a constant.
+is C^µ = Tᵀ C^D, hence ⟨L, C^D⟩ = ⟨T⁻¹ L, C^µ⟩: the weights are the **matrix product W = T⁻¹ L**. The two agree if
+L and T are both diagonal, but not in general. A T whose rows sum to 1 is diagonal only if it is I, that is, if there
+is no noise. The column *printed* shows how much they differ here. The test
+`tests/experiments/paper/test_weight_rates.py` computes both sides exactly on finite distributions. For random
+classifiers the matrix product holds to 1e-12. The entry-by-entry product does not hold, not even up to a constant.
 
-For DS the table prints W_ij(x) = P_D(x)/P_µ(x) for all i and j. Read as weights on the whole matrix this is constant
+For DS the table prints W_ij(x) = P_D(x)/P_µ(x) for all i and j. As weights on the whole matrix, this is constant
 over j and gives every classifier the same value; a general linear metric needs W_ij(x) = L_ij P_D(x)/P_µ(x).
-On the diagonal, for accuracy, the printed weights are right, and they are what is compared here.
+On the diagonal, for accuracy, the printed weights are right, and they are compared here.
 """
 
 
@@ -374,7 +374,7 @@ def make_page(results: Results) -> str:
     legend = LEGEND.format(n_seeds=len(results.seeds), n_sizes=len(sizes), first=f"{sizes[0]:,}", last=f"{sizes[-1]:,}")
     lead = (
         "Weights that PI-EW elicits from n rows of a known distribution, compared with the true ones. On log-log axes "
-        f"the error falls with slopes from {_number(min(slopes))} to {_number(max(slopes))}, as the bound 1/√n has it."
+        f"the error falls with slopes from {_number(min(slopes))} to {_number(max(slopes))}; the bound is −0.5."
     )
     return whole_page(results, [ABOUT.format(range=f"[{low}, {high}]"), table(results), legend, MORE], lead=lead)
 

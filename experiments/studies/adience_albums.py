@@ -108,22 +108,22 @@ def known_text(results: Results) -> str:
     persons, pictures = (results.values(NETWORK, name) for name in (KNOWN_PERSONS, SAME_PICTURES))
     if not len(persons):
         return ""
-    return f"""In the paper's split {persons.mean():.1%} of the test rows show a person whom the validation rows show
-    too, and {pictures.mean():.1%} are the very picture."""
+    return f"""In the paper's split, {persons.mean():.1%} of the test rows show a person of the validation rows, and
+    {pictures.mean():.1%} are the same picture."""
 
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    about = f"""Domain shift on Adience as on the page `adience-shift`, but for one thing: the albums with
-    older faces are parted, a fifth of the rows for validation and the rest for test, so that nobody is in both. {
+    about = f"""This is the task of the page `adience-shift` with one difference: whole albums of older faces go either
+    to validation (a fifth of the rows) or to test, so no person is in both. {
         known_text(results)
-    } {seeds_text(results)}, of the albums and the network. {recipe_text(ADIENCE)} {tuning_text(ADIENCE)} {
+    } The albums and the network are drawn with {seeds_text(results)}. {recipe_text(ADIENCE)} {tuning_text(ADIENCE)} {
         method_text(results)
     } *The better network* and its methods are trained as in `adience-better`. *{
         REGRESSION
-    }* has the log-odds of the network beside the coordinates. Folds and held-out quarters within the validation rows
-    are drawn by row, for all methods alike."""
-    what = "Gender is predicted as on the page `adience-shift`, with nobody in both validation and test rows."
+    }* also uses the log-odds of the network. For all methods, the folds and the held-out quarter of the validation rows
+    are drawn by row, not by album."""
+    what = "The task is that of the page `adience-shift`, but no person is in both validation and test rows."
     return page_of(results, about, what=what, rivals=others(results))
 
 

@@ -42,12 +42,13 @@ NETWORKS = {
 
 def make_page(results: Results) -> str:
     """Return the page."""
-    about = f"""{TASK} {seeds_text(results)}, of the rows and the network. {recipe_text(BETTER)} {tuning_text(BETTER)} {
+    about = f"""{TASK} The rows and the network are drawn with {seeds_text(results)}. {recipe_text(BETTER)} {
+        tuning_text(BETTER)
+    } {
         method_text(results)
-    } The bases see no more than the network itself does here. Validation and test rows show the
-    same persons, which favours the methods that train a network on validation rows
-    (`python -m experiments adience-albums` keeps them apart)."""
-    what = "Gender is predicted as on the page `adience-shift`, by a better network."
+    } Here the bases see no more than the network itself. Validation and test rows show the same persons. This favours
+    methods that train a network on validation rows (the page `adience-albums` keeps persons apart)."""
+    what = "The task is that of the page `adience-shift`, with a better network."
     return page_of(results, about, what=what, rivals=others(results))
 
 

@@ -104,10 +104,11 @@ def lead_of(results: Results) -> str:
     return f"{what} From the base to the average: {', '.join(moves)}."
 
 
-ABOUT = """Test metric of the deterministic labels; Adult with the authors' protocol, 5 splits, digits 10 splits. The
-*choice* takes the rule with the best metric of pooled out-of-fold labels, the *average* weighs them all. Bases of
-influence regression: the constant, the leaves of a 4-leaf tree on the training labels, and the paper's indicators
-(private or not; wife, husband, neither). *queries*: what was asked of a metric of which only values were known."""
+ABOUT = """The tables show the test metric of the deterministic labels. Adult uses the authors' protocol with 5 splits;
+digits uses 10 splits. The *choice* takes the rule with the best metric of pooled out-of-fold labels. The *average*
+weights all rules. Bases of influence regression are the constant, the leaves of a 4-leaf tree on the training labels,
+and the paper's indicators (private or not; wife, husband, neither). *queries*: the largest number of queries in a
+split, for rules that get only scores."""
 
 
 def make_page(results: Results) -> str:

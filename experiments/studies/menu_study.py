@@ -124,8 +124,8 @@ def means_table(results: Results, table: Means) -> str:
     return markdown(["method", "mean", *table], [*lines, best])
 
 
-ABOUT = """splits of each task, of the deterministic labels. *hindsight* is the single rule that is best on the task's
-test rows. *mean* is over all tasks (rules that cannot serve every task have none)."""
+ABOUT = """splits of each task, with deterministic labels. *hindsight* is the single rule that is best on the task's
+test rows. *mean* is over all tasks (empty for rules that cannot be used on every task)."""
 
 
 def make_page(results: Results) -> str:
@@ -134,7 +134,7 @@ def make_page(results: Results) -> str:
     parts = [
         f"Mean test metric over {len(results.seeds)} {ABOUT}",
         means_table(results, table),
-        "## Against the base",
+        "## Comparison with the base",
         against_base(table),
         verdict(table),
         "## The tasks",
@@ -161,7 +161,7 @@ def against_base(table: Means) -> str:
         means = [f"{methods[name].mean():.3f}" for name in (BASE, AVERAGE)]
         below = f"{int((apart < -TOLERANCE).sum())} of {len(apart)}"
         lines.append([task, *means, *summary(apart).difference(3), below])
-    head = ["task", "base", "default", "difference", "95 % interval", f"splits below by more than {TOLERANCE}"]
+    head = ["task", "base", "default", "difference", "95 % interval", f"splits below -{TOLERANCE}"]
     return markdown(head, lines)
 
 
@@ -174,9 +174,10 @@ def verdict(table: Means) -> str:
     below = sum(int((m[AVERAGE] - m[BASE] < -TOLERANCE).sum()) for m in table.values())
     total = sum(len(m[BASE]) for m in table.values())
     return (
-        f"Tasks whose interval lies wholly below -{TOLERANCE}: {', '.join(worse) or 'none'}. Single splits below that: "
-        f"{below} of {total}. The default's mean is {means[AVERAGE]:.4f}, the choice's {means[BEST]:.4f}, hindsight's "
-        f"{means['hindsight']:.4f}; the best single rule on average is {best!r} with {singles[best]:.4f}."
+        f"Tasks whose whole interval is below -{TOLERANCE}: {', '.join(worse) or 'none'}. Single splits below "
+        f"-{TOLERANCE}: {below} of {total}. The mean is {means[AVERAGE]:.4f} for the default, {means[BEST]:.4f} for "
+        f"the choice and {means['hindsight']:.4f} in hindsight; the best single rule on average is {best!r} with "
+        f"{singles[best]:.4f}."
     )
 
 
@@ -195,6 +196,6 @@ EXPERIMENT = Experiment(
     columns=("task", "seed", "method", "test", "fallback"),
     seeds=20,
     figure=stacked(panels),
-    picture="The default less the base on every task, mean and interval",
+    picture="Gain of the default over the base on every task, mean and interval",
     quick_methods=["wine_two_laboratories"],
 )

@@ -95,10 +95,10 @@ def verdict(cells: Cells) -> str:
     )
 
 
-ABOUT = """random splits (seeds 0, 1, ...). Labels are clean and there is no validation sample:
-`PostShiftClassifier(model, metric=...).fit(X, y)` against `TunedThresholdClassifierCV(model, scoring=...,
-thresholds=100, cv=5).fit(X, y)`, the model being logistic regression; *base* is the model alone. *difference* is ours
-less the rival's, with its paired 95 % t interval over the splits."""
+ABOUT = """random splits (seeds 0, 1, ...). Labels are clean and there are no validation rows:
+`PostShiftClassifier(model, metric=...).fit(X, y)` is compared with `TunedThresholdClassifierCV(model, scoring=...,
+thresholds=100, cv=5).fit(X, y)`. The model is logistic regression; *base* is the model alone. *difference* is ours
+minus scikit-learn's, with its paired 95 % t interval over the splits."""
 
 
 def make_page(results: Results) -> str:
@@ -116,8 +116,8 @@ def lead_of(cells: Cells) -> str:
     """Say in two sentences what it is about, and what came out."""
     found = gaps(cells).values()
     return (
-        "`PostShiftClassifier` against scikit-learn's tuned threshold, on clean labels of two classes. Ours less the "
-        f"rival's test metric is {min(found):+.4f} to {max(found):+.4f} over {len(found)} pairs of data and metric."
+        "`PostShiftClassifier` against scikit-learn's tuned threshold, on clean labels of two classes. The "
+        f"difference is {min(found):+.4f} to {max(found):+.4f} over {len(found)} pairs of data set and metric."
     )
 
 
@@ -136,12 +136,12 @@ def panels(results: Results) -> list[Panel]:
 
 EXPERIMENT = Experiment(
     name="threshold_comparison",
-    title="Two classes: against TunedThresholdClassifierCV",
+    title="Two classes: comparison with TunedThresholdClassifierCV",
     methods={name: partial(measure, name) for name in TITLES},
     page=make_page,
     by=("task",),
     columns=COLUMNS,
     seeds=10,
     figure=stacked(panels),
-    picture="Ours less TunedThresholdClassifierCV for every metric, mean and interval",
+    picture="Ours minus TunedThresholdClassifierCV for every metric, mean and interval",
 )

@@ -236,18 +236,19 @@ def settings_table(results: Results, kind: str, n_rows: int) -> str:
 
 
 LEGEND = f"""\
-* In settings of *noise* the model is already optimal, and every gain is luck. In the others there is something *to
-  gain*.
-* *Covered*: the truth lies in the 95 % interval. This is about the candidate, before it is adopted or not: the rule
-  fitted to all rows.
-* *Bias*: what `score_` says, less the truth.
-* *Harmed*: a rule was adopted that is worse than the base by more than {WORSE}.
+* In settings of *noise* the model is already optimal, and every gain is chance. In the others a rule can gain (*to
+  gain*).
+* *Covered*: the true value is in the 95 % interval. This is about the rule fitted to all rows, whether it is adopted or
+  not.
+* *Bias*: `score_` minus the true score.
+* *Adopted*: the rule is used instead of the base.
+* *Harmed*: an adopted rule is worse than the base by more than {WORSE}.
 * *default* is the weighted average of the menu, *choice* its best entry (`method="best"`), *one rule* is influence
-  regression by name. *evaluate* is the interval of `postshift evaluate`, for a rule that is fixed beforehand.
+  regression by name. *evaluate* is the interval of `postshift evaluate`, for a rule that is fixed in advance.
 * With *queries*, the score is the best of several on the same rows. It is too high, so it has no interval."""
-TRUTH = """The truth is the score on 100,000 rows, computed with the known posterior. The constants of the intervals
-(`REFIT`, `PRIOR_DISAGREEMENT` and `PRIOR_ROWS` in `postshift/rules/verdict.py`) and the chance from which a rule is
-adopted (`ADOPTED_FROM`) were chosen on other draws of similar settings."""
+TRUTH = """The true score is that on 100,000 rows, computed with the known posterior. The constants of the intervals
+(`REFIT`, `PRIOR_DISAGREEMENT` and `PRIOR_ROWS` in `postshift/rules/verdict.py`) and the probability from which a rule
+is adopted (`ADOPTED_FROM`) were chosen on other draws of similar settings."""
 
 
 def make_page(results: Results) -> str:
@@ -255,9 +256,9 @@ def make_page(results: Results) -> str:
     part = chosen_rows(results, "default", 200)
     noise = [row for row in part if not gains(row)]
     lead = (
-        "With 200 validation rows, the 95 % interval of the gain holds the true gain in "
-        f"{averaged(part, gain_covered):.1%} of the problems. Where the model is already optimal, "
-        f'"worth it" is said in {averaged(noise, worth_it):.1%} of them.'
+        "With 200 validation rows, the 95 % interval of the gain contains the true gain in "
+        f"{averaged(part, gain_covered):.1%} of the problems. If the model is already optimal, "
+        f'a rule is called "worth it" in {averaged(noise, worth_it):.1%} of them.'
     )
     details = [
         f"### {kind}, {n_rows:,} rows\n\n{settings_table(results, kind, n_rows)}"
@@ -291,7 +292,7 @@ def draw(results: Results, axes: Axes, *, value: Callable[[Row], float], title: 
 
 EXPERIMENT = Experiment(
     name="verdicts",
-    title="Can the verdict be believed?",
+    title="Can I trust the verdict?",
     methods={
         f"{kind}: {n_rows}: {name}": partial(measure, kind, n_rows, name)
         for kind, sizes in KINDS.items()
@@ -306,6 +307,6 @@ EXPERIMENT = Experiment(
     figure=side_by_side(
         partial(draw, value=covered, title="score"), partial(draw, value=gain_covered, title="gain"), size=(4.5, 3.6)
     ),
-    picture="How often the 95 % intervals hold the truth, by the number of validation rows",
+    picture="Coverage of the 95 % intervals, by the number of validation rows",
     quick_methods=[f"{kind}: 200: {name}" for kind in KINDS for name in QUICK_SETTINGS],
 )

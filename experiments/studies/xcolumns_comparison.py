@@ -167,14 +167,14 @@ def verdict(cells: Cells) -> str:
     short = [f"{task} ({gap:+.4f})" for task, gap in found.items() if gap < -TOLERANCE]
     texts = [f"{gap:+.4f} on {task}" for task, gap in found.items()]
     return (
-        f"Ours less the variant of xCOLUMNs that is best on the task's test rows: {', '.join(texts)}. Tasks on which "
-        f"it is more than {TOLERANCE} below: {', '.join(short) or 'none'}."
+        f"Ours minus the variant of xCOLUMNs that is best on the task's test rows: {', '.join(texts)}. Tasks on which "
+        f"ours is more than {TOLERANCE} below: {', '.join(short) or 'none'}."
     )
 
 
-ABOUT = f"""splits (seeds 0, 1, ...). All methods are fitted to the probabilities and labels of the same validation rows
-only; the model is logistic regression on standardised features. *ours* is `PostShifter(metric="f1_macro")`; xCOLUMNs is
-its Frank-Wolfe method with k = 1, the mean of {DRAWS} draws of its randomised classifier."""
+ABOUT = f"""splits (seeds 0, 1, ...). All methods are fitted only to the probabilities and labels of the same validation
+rows. The model is logistic regression on standardised features. *ours* is `PostShifter(metric="f1_macro")`. xCOLUMNs is
+its Frank-Wolfe method with k = 1; its score is the mean of {DRAWS} draws of its randomised classifier."""
 
 
 def make_page(results: Results) -> str:
@@ -184,7 +184,7 @@ def make_page(results: Results) -> str:
     parts = [
         f"Mean test macro-F1 over {len(results.seeds)} {ABOUT}",
         markdown(["method", *(task for task, _ in cells)], lines),
-        "## Ours less xCOLUMNs",
+        "## Ours minus xCOLUMNs",
         against(cells),
         verdict(cells),
         "\n".join(f"* {title}" for title in TITLES.values()),
@@ -195,8 +195,8 @@ def make_page(results: Results) -> str:
 def lead_of(cells: Cells) -> str:
     """Say in two sentences what it is about, and what came out."""
     apart = [f"{gap:+.4f} ({task})" for task, gap in gaps(cells).items()]
-    what = "Macro-F1 of ten classes, ours and xCOLUMNs on the same rows."
-    return f"{what} Ours less the best variant is {', '.join(apart)}."
+    what = "Macro-F1 of ten classes, with postshift and with xCOLUMNs on the same rows."
+    return f"{what} Ours minus the best variant of xCOLUMNs is {', '.join(apart)}."
 
 
 def panels(results: Results) -> list[Panel]:
@@ -206,7 +206,7 @@ def panels(results: Results) -> list[Panel]:
 
 EXPERIMENT = Experiment(
     name="xcolumns_comparison",
-    title="Macro-F1 of ten classes: against xCOLUMNs",
+    title="Macro-F1 of ten classes: comparison with xCOLUMNs",
     methods={name: partial(measure, name) for name in TITLES},
     page=make_page,
     by=("task",),

@@ -126,7 +126,7 @@ class TestCommandLine:
     def test_rendering_alone(self, tmp_path):
         write_rows(tmp_path / "bench.csv", [Row(name="import", ours_cpu=1.0, theirs_cpu=2.0)], "a machine")
         assert bench.main(["--render", "--out", str(tmp_path)]) == 0
-        assert "made with a machine" in (tmp_path / "bench.md").read_text()
+        assert "Made with a machine" in (tmp_path / "bench.md").read_text()
 
 
 class TestFailures:

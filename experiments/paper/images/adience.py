@@ -156,23 +156,23 @@ SHIFTS: dict[str, Method] = {
 
 # -- words of the pages -------------------------------------------------------------------------------------
 
-TASK = """Gender is predicted, and the F-measure is maximised: the mean of the F1 of men and that of women, as in
+TASK = """The network predicts gender. The metric is the F-measure: the mean of the F1 of men and the F1 of women, as in
 the authors' program (the paper writes their sum). Training rows are the faces of the first five age buckets, up to 32
-years; of the three older ones a fifth is for validation and the rest for test, both with the same shares of every age
-and gender."""
+years. A fifth of the faces of the three older buckets is for validation and the rest for test, both with the same
+shares of every age and gender."""
 
 
 def method_text(results: Results) -> str:
     """Say what the bases and the paper's method are."""
     layer = "the last hidden layer of the better network of the training rows"
     return f"""{bases_text(COORDINATES, of=layer, quick=results.quick)} The groups are the two classes, the three age
-    buckets of the validation rows, or both; ages of test rows are not needed. The paper's method has the constant
-    function beside the averages. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in, the last iterate;
-    basis, ridge of the equations (at radius {RADIUS:g}) and, where only values are known, radius (without ridge) by
-    5-fold cross-validation on the validation rows; rows named *radius 0.1* have no ridge, and their queries are those
-    of the five folds too, though nothing was chosen by them. Our own rules are chosen by folds over functions averaged
-    over groups of all validation rows, so a row that is held out has a small share in them. *KMM*: training rows
-    weighted so that those coordinates match the validation rows', labels not read."""
+    buckets of the validation rows, or both; ages of test rows are not needed. The paper's method also uses the constant
+    function. *FW-EG*: {MAX_ITER} iterations from the inverse-prior plug-in; the last iterate is used. The basis, the
+    ridge of the equations (at radius {RADIUS:g}) and, with psi unknown, the radius (without ridge) are chosen by 5-fold
+    cross-validation on the validation rows. Rows named *radius 0.1* have no ridge. Their queries include those of the
+    five folds, although nothing is chosen. Our rules are chosen by cross-validation, but the basis functions are
+    averages over all validation rows, so a held-out row has a small influence on them. *KMM* weights the training rows
+    so that the coordinates match those of the validation rows. It does not use their labels."""
 
 
 def page_of(results: Results, about: str, *, what: str, rivals: Collection[str], beside: str = "") -> str:

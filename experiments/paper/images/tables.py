@@ -94,21 +94,22 @@ def seeds_text(results: Results) -> str:
 def recipe_text(task: str) -> str:
     """Say how the networks of a task are trained."""
     recipe = RECIPES[task]
-    images = "images moved by up to four pixels and mirrored" if recipe["augment"] else "images as they are"
-    return f"""ResNet-14 (16, 32, 64 channels), {recipe["epochs"]} epochs of stochastic gradients in batches of
-    {recipe["batch_size"]} with Nesterov's momentum 0.9, one cycle of the learning rate (peak
-    {recipe["learning_rate"]:g}), weight decay {recipe["weight_decay"]:g}, {images}."""
+    images = "images shifted by up to four pixels and mirrored" if recipe["augment"] else "no augmentation"
+    return f"""The network is a ResNet-14 (16, 32, 64 channels). It is trained for {recipe["epochs"]} epochs by
+    stochastic gradient descent with batches of {recipe["batch_size"]}, Nesterov momentum 0.9, one cycle of the learning
+    rate (peak {recipe["learning_rate"]:g}), weight decay {recipe["weight_decay"]:g} and {images}."""
 
 
 def tuning_text(task: str, *, slowly: bool = False) -> str:
     """Say how the networks of a task are trained with validation rows, on a page that has the slow ones or not."""
     rates = ", ".join(f"{rate:g}" for rate in TUNING["rates"])
     epochs = {**RECIPES[task], **NETWORKS[task, VALIDATION]}["epochs"]
-    more = f"; in a row of its own at 1e-4, the highest of the paper's rates, up to {TUNINGS[SLOWLY]['max_epochs']}"
-    return f"""The network of the validation rows alone takes {epochs} epochs. *Fine-tuning*: the network of the
-    training rows, trained on with three quarters of the validation rows, the rate (of {rates}) and the epoch with the
-    least cross-entropy on the other quarter; up to {TUNING["max_epochs"]} epochs, ended after {TUNING["patience"]}
-    without gain{more if slowly else ""}."""
+    most = TUNINGS[SLOWLY]["max_epochs"]
+    more = f" A separate row has the highest of the paper's rates, 1e-4, with up to {most} epochs."
+    return f"""A network trained on the validation rows alone gets {epochs} epochs. *Fine-tuning* continues training
+    with three quarters of the validation rows. The rate (one of {rates}) and the epoch are those with the lowest
+    cross-entropy on the other quarter. Training stops after {TUNING["max_epochs"]} epochs, or after
+    {TUNING["patience"]} epochs without improvement.{more if slowly else ""}"""
 
 
 def bases_text(reduction: Reduction, *, of: str, quick: bool) -> str:
@@ -118,18 +119,18 @@ def bases_text(reduction: Reduction, *, of: str, quick: bool) -> str:
         if quick
         else f"UMAP ({reduction.n_neighbors} neighbours, minimal distance {reduction.min_dist:g})"
     )
-    return f"""Basis functions: exp(-d² / (2 * {WIDTH:g}²)), clipped to {CLIP[0]:g} to {CLIP[1]:g}, averaged over the
-    validation rows of a group, for our own rules with the complement of their sum; d is the distance in
-    {reduction.n_components} coordinates of {of} by {how}, fitted to the training rows."""
+    return f"""The basis functions are exp(-d² / (2 * {WIDTH:g}²)), clipped to [{CLIP[0]:g}, {CLIP[1]:g}] and averaged
+    over the validation rows of a group. Our rules also use the complement of their sum. d is the distance in
+    {reduction.n_components} coordinates, computed from {of} by {how} and fitted to the training rows."""
 
 
-LEGEND = """*against closest*: the mean less that of the baseline with the highest mean, with stars where Welch's t-test
-says that they differ (\\* 95 %, \\*\\* 99 %, \\*\\*\\* 99.9 %). Simple rules of ours (inverse prior, smoothed plug-in,
-stack) count as baselines there. *CPU s*: mean processor time; of a row that trains a network, that of this training; of
-the others, that of the post-shift. What *cross-entropy [train]* takes is to be added where its network is built on
-(fine-tuning, forward correction, KMM, all post-shifts), and the reduction of coordinates where they are. *queries*: the
-most that a seed asked of the metric; 0 where it is computed from the confusion matrix or not read; the plug-in with a
-spacing counts the weights that it tries. *less paper*: our mean less the paper's."""
+LEGEND = """*vs best baseline*: the mean minus the mean of the best baseline. Stars mark differences by Welch's t-test
+(\\* 95 %, \\*\\* 99 %, \\*\\*\\* 99.9 %). Our simple rules (inverse prior, smoothed plug-in, stack) count as baselines
+here. *CPU s*: mean processor time of the training, or of the post-shift in rows that train no network. It does not
+include the network that a method starts from (*cross-entropy [train]*: fine-tuning, forward correction, KMM, all
+post-shifts) or the computation of the coordinates. *queries*: the largest number of queries for a seed; 0 if the metric
+is computed from the confusion matrix or is not used. A plug-in with a spacing counts the weights that it tries. *minus
+paper*: our mean minus the paper's."""
 
 
 def means(results: Results, named: Mapping[str, str], *, digits: int = 3) -> str:
@@ -143,7 +144,7 @@ def means(results: Results, named: Mapping[str, str], *, digits: int = 3) -> str
     )
 
 
-CLEARLY, BY_MEAN, NOT = "above, by Welch's test at 95 %,", "above by the mean alone", "not above"
+CLEARLY, BY_MEAN, NOT = "significantly above (Welch's test, 95 %)", "above, but not significantly,", "not above"
 
 
 def compared(results: Results, method: str, rivals: Collection[str]) -> str:

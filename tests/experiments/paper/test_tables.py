@@ -167,7 +167,7 @@ class TestAdultTables:
         experiment = adult_proxy.EXPERIMENT
         results = experiment.results([row(method=adult_proxy.KNOWN, value=0.68)])
         (goal,) = [goal for goal in adult_proxy.GOALS if goal.method == adult_proxy.KNOWN]
-        assert goal.verdict(results).endswith("0.680, at least 0.681 wanted, NOT reached.")
+        assert goal.verdict(results).endswith("0.680, goal 0.681, NOT reached.")
         assert goal.verdict(experiment.results([])) == ""
         assert "NOT reached" in experiment.page(results)
 

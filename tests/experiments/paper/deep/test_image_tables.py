@@ -103,8 +103,8 @@ class TestMadeUp:
         names = ("test", "F1 of men", "accuracy")
         values = {method: [dict.fromkeys(names, value) for value in found] for method, found in values.items()}
         text = " ".join(adience_shift.EXPERIMENT.page(stored(adience_shift.EXPERIMENT, values)).split())
-        above = "above, by Welch's test at 95 %, cross-entropy [train] (+0.100)"
-        assert f"**{method}** is {above}; above by the mean alone fine-tuning (+0.010); not above " in text
+        above = "significantly above (Welch's test, 95 %) cross-entropy [train] (+0.100)"
+        assert f"**{method}** is {above}; above, but not significantly, fine-tuning (+0.010); not above " in text
 
 
 @pytest.mark.parametrize("told_by", ["coordinates", "probabilities"])
