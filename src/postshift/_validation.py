@@ -191,7 +191,7 @@ def check_rows(n_rows: int, *, name: str) -> None:
 def check_in_range(
     value: Any, *, name: str, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> float:
-    """Return ``value`` as a float; raise unless it is in [low, high], without the ends that are open."""
+    """Return ``value`` as a float; raise unless it is between ``low`` and ``high``, each included unless it is open."""
     left, right = "(" if open_low else "[", ")" if open_high else "]"
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     above = number and (low < value if open_low else low <= value)

@@ -70,7 +70,7 @@ class FileError(CommandError):
 
 
 class StoppedError(BaseException):
-    """The user stopped the command; the message says how to resume. Like KeyboardInterrupt it is no Exception."""
+    """The user stopped the command; the message says how to resume. Like KeyboardInterrupt, it is not an Exception."""
 
     code = STOPPED
 
@@ -109,7 +109,7 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return our own error where the library has wrapped it, because its message is better."""
+    """Return our own error if the library has wrapped it, because its message is better."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, CommandError):
@@ -130,7 +130,7 @@ def one_line(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which characters that are not printable are escaped, ends of lines too.
+    r"""Return a text in which characters that are not printable are escaped, including line breaks.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def first_line(error: object) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return names as a text, at most twelve of them.
+    """Return a text with the names, at most twelve of them.
 
     Examples
     --------

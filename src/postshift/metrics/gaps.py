@@ -88,7 +88,7 @@ class GapMetric(GroupMetric, ABC):
         return np.arange(self.n_classes) if self.positive is None else np.array([self.positive])
 
     def _levels(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rates (..., groups, slots) twice: -inf, then inf, where there are no rows."""
+        """Return the rates (..., groups, slots) twice; without rows they are -inf in the first, inf in the second."""
         above, below = self.parts(self.by_group(confusion))
         slots = self.slots(self._chosen)
         rates, present = ratio(above, below)[..., slots], below[..., slots] > 0

@@ -75,7 +75,7 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, po
 
 
 def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> ResolvedMetric:
-    """Return a metric of which greater is better, as a function of the confusion matrix if it is one."""
+    """Return the metric so that greater is better, as a function of the confusion matrix if possible."""
     if isinstance(metric, PredictionFunction):
         return metric
     if isinstance(metric, LabelFunction):
@@ -85,7 +85,7 @@ def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> Re
     if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
         remedy = "pass groups=..., one value per row" if n_groups is None else f"there are {n_groups} groups"
         raise SettingError(
-            f"metric {metric.name!r} is for {n_categories} (group, class) pairs, and there are {len(classes)} classes: "
+            f"metric {metric.name!r} is for {n_categories} (group, class) pairs, but there are {len(classes)} classes: "
             f"{remedy}"
         )
     return maximised(metric)

@@ -44,7 +44,7 @@ def judgement(facts: Facts) -> Judgement:
     endings = {
         "worth it": "worth it",
         "may be noise": "the difference may be noise",
-        "not worth it": "not worth it, the model alone is better",
+        "not worth it": "not worth using: the model alone is better",
         "no change": f"{'the model is kept as it is, and ' if facts.verdict.fallback else ''}no label changes",
         "best of several": f"the best of {len(facts.rules)} scores on the same rows",
     }
@@ -67,7 +67,7 @@ def kind_of(facts: Facts) -> Kind:
 
 
 def _on_which_rows(facts: Facts) -> str:
-    """Return the rows of the scores."""
+    """Return a phrase that names the rows of the scores."""
     verdict = facts.verdict
     if facts.test is not None:
         return f"on {facts.test.n_rows:,} test row{'' if facts.test.n_rows == 1 else 's'}"
@@ -105,7 +105,9 @@ def _details(facts: Facts, kind: Kind) -> list[str]:
     if facts.test is None and facts.verdict.in_fit and not facts.verdict.fallback:
         found.append("The change on new rows may be smaller.")
     if kind == "best of several":
-        found.append("Scores alone give no honest interval: score the result on other rows before you rely on it.")
+        found.append(
+            "No interval can be computed from scores alone: score the result on other rows before you rely on it."
+        )
     return found
 
 
@@ -113,7 +115,7 @@ def change_sentence(facts: Facts) -> str:
     """Say how many labels change, and how many become right and wrong."""
     changes = facts.changes
     if changes.n_changed == 0:
-        return f"None of the {changes.n_rows:,} labels differs from the model's."
+        return f"None of the {changes.n_rows:,} labels differ from the model's."
     share, verb = percent(changes.n_changed / changes.n_rows), "differs" if changes.n_changed == 1 else "differ"
     said = f"{changes.n_changed:,} of {changes.n_rows:,} labels ({share}) {verb} from the model's"
     if changes.n_right is None or changes.n_wrong is None:
@@ -124,7 +126,7 @@ def change_sentence(facts: Facts) -> str:
 
 
 def choice_sentence(facts: Facts) -> str:
-    """Say how the result was chosen; for a cost without the scores, which have a minus in the reason."""
+    """Say how the result was chosen; for a cost, scores are left out, because the reason shows them with a minus."""
     verdict = facts.verdict
     if facts.metric.is_cost:
         weights = {rule.name: rule.weight for rule in facts.rules}
@@ -195,7 +197,7 @@ def _weight_sentence(facts: Facts, k: int) -> str:
 
 
 def _from_beliefs(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the model's probabilities; none if the model was fitted to these rows."""
+    """Return the reason found in the model's probabilities; none if the model was fitted to these rows."""
     if facts.refitted:
         return ""
     if not up:
@@ -227,7 +229,7 @@ def is_mislabelled(facts: Facts, belief: Belief) -> bool:
     """Return whether many rows of a class seem to have the label of the other class in training.
 
     Between two classes that are hard to separate, a calibrated model gives as much probability one way as the other. If
-    the training labels are known, the other class must also have what this class lacks among them.
+    the training labels are known, this class must also be too rare among them, and the other class too frequent.
     """
     if belief.mass * belief.to_other < ONE_WAY * belief.other_mass * belief.back:
         return False
@@ -259,7 +261,7 @@ def _swaps(facts: Facts) -> list[str]:
 
 
 def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the shares of the class."""
+    """Return the reason found in the shares of the class."""
     if facts.shares.training is None or facts.shares.validation is None:
         return ""
     here, there = facts.shares.validation[k], facts.shares.training[k]
@@ -270,7 +272,7 @@ def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
 
 
 def _from_metric(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the metric."""
+    """Return the reason found in the metric."""
     if not facts.metric.counts_classes_evenly or facts.shares.validation is None:
         return ""
     share, even = facts.shares.validation[k], 1 / len(facts.classes)

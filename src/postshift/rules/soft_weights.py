@@ -174,7 +174,7 @@ def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatA
 
 
 def _weights(theta: FloatArray) -> FloatArray:
-    """Return exp(theta), scaled to a geometric mean of 1; clipped, as an ascent may diverge on a flat metric."""
+    """Return exp(theta), scaled to a geometric mean of 1; clipped, because the search may diverge on a flat metric."""
     return np.asarray(np.exp(np.clip(theta - theta.mean(), -MAX_LOG, MAX_LOG)))
 
 

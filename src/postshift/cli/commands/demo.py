@@ -1,4 +1,4 @@
-"""``postshift demo``: the main job on data that comes with scikit-learn."""
+"""``postshift demo``: a complete example with data that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -66,11 +66,12 @@ def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
     if others:
         raise UsageError(
-            f"{out} holds files of others ({others[0]}): nothing in it was touched; name another with --out"
+            f"{out} holds files that are not from a demo ({others[0]}): nothing in it was changed; name another folder "
+            "with --out"
         )
     RunWriter(run, force=True, resume=False)  # raises if it may not replace the run
     if not force:
-        raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
+        raise UsageError(f"{out} already has a demo: add --force to replace it, or name another folder with --out")
 
 
 def _is_ours(path: Path) -> bool:
