@@ -148,7 +148,7 @@ def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "label
                 name,
                 bad,
                 f"values outside 0..{n_classes - 1} (e.g. {values[bad][0]!r})",
-                f"eta has {n_classes} columns: labels must be their positions",
+                f"give labels as positions of the {n_classes} columns of eta",
             )
         )
     return values.astype(np.intp)

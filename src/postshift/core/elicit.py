@@ -212,7 +212,7 @@ class _Equations:
         return np.asarray(np.einsum("ilk,ki->li", self.own, alpha) - together[:, None])
 
     def apply_transposed(self, right: FloatArray) -> FloatArray:
-        """Return the transposed map of ``apply``."""
+        """Apply the transpose of ``apply``."""
         spread = np.einsum("ilk,l->ki", self.shared, right.sum(axis=1))
         return np.asarray(np.einsum("ilk,li->ki", self.own, right) - spread)
 
@@ -222,7 +222,7 @@ class _Equations:
         return self._each_class(right + v[:, None])
 
     def solve_transposed(self, alpha: FloatArray) -> FloatArray:
-        """Return the transposed map of ``solve``."""
+        """Apply the transpose of ``solve``."""
         classes = self._each_class(alpha)
         v = np.linalg.solve(self.meeting.T, classes.sum(axis=1))
         return np.asarray(classes + np.einsum("ilk,l->ki", self.per_class, v))

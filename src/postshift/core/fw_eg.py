@@ -178,7 +178,9 @@ def fw_eg(
     """
     psi, asked = _metric_and_oracle(metric, oracle, val)
     if halves is not None and not asked.takes_subsets:
-        raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into halves")
+        raise MetricError(
+            "this oracle only scores all validation rows at once: leave halves out, or use a ConfusionOracle"
+        )
     how: dict[str, Any] = {"metric": psi, "start": start, "halves": halves}
     with fw_eg_session(train, val, kind=asked.kind, journal=journal, **how, **settings) as session:
         return session.run(asked, on_answer=on_answer)

@@ -238,4 +238,5 @@ def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
     )
     if few.score is None or few.base_score is None:
         return f"{said}. Give more rows of these classes"
-    return f"{said}. Without them, {few.score:.3f} (base {few.base_score:.3f}). Give more rows of these classes"
+    without = f"Without them, the score is {few.score:.3f} (base {few.base_score:.3f})"
+    return f"{said}. {without}. Give more rows of these classes"

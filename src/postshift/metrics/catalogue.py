@@ -52,12 +52,12 @@ def _rate(stem: str, kind: Callable[..., RateMetric], about: str) -> dict[str, C
     """Return the entries of a rate: that of the positive class, and its averages over the classes."""
     return {
         stem: CatalogueEntry(
-            f"{about}, of the positive of two classes", partial(_of_one_class, stem, kind), OF_ONE_CLASS
+            f"{about}, for the positive of two classes", partial(_of_one_class, stem, kind), OF_ONE_CLASS
         ),
         f"{stem}_macro": CatalogueEntry(
             f"{about}, mean over the classes", MacroF1 if kind is FBeta else partial(kind, average="macro")
         ),
-        f"{stem}_micro": CatalogueEntry(f"{about}, of all classes together", partial(kind, average="micro")),
+        f"{stem}_micro": CatalogueEntry(f"{about}, pooled over the classes", partial(kind, average="micro")),
         f"{stem}_weighted": CatalogueEntry(
             f"{about}, mean over the classes, weighted by their sizes", partial(kind, average="weighted")
         ),
@@ -97,7 +97,9 @@ METRICS: dict[str, CatalogueEntry] = {
     **_rate("f1", FBeta, "harmonic mean of precision and recall"),
     **_rate("precision", Precision, "share of the predictions of a class that are correct"),
     **_rate("recall", Recall, "share of the rows of a class that are found"),
-    **_rate("jaccard", Jaccard, "share of correct predictions among the rows that are of a class or predicted to be"),
+    **_rate(
+        "jaccard", Jaccard, "share of correct predictions among the rows that belong to a class or are predicted as it"
+    ),
     "group_g_mean": CatalogueEntry(
         "geometric mean of the recalls of all (group, class) pairs", GroupGMean, OVER_GROUPS
     ),

@@ -171,7 +171,7 @@ class MinRecall(RecallMetric):
         return np.asarray(recalls.min(axis=-1))
 
     def slopes(self, recalls: FloatArray) -> FloatArray:
-        """Return 1 for the lowest, in case of ties for the first, and 0 for the others."""
+        """Return 1 for the lowest recall (the first if there are ties) and 0 for the others."""
         return np.asarray(np.eye(recalls.shape[-1])[np.argmin(recalls, axis=-1)])
 
     def smoothed(self, counts: Any) -> SmoothedMinimum:

@@ -115,7 +115,7 @@ def _from_callable(function: Any) -> LabelFunction:
 def _advice(name: str, required: list[str]) -> str:
     """Return the message that a function does not take two arguments, and which adapter it needs."""
     if len(required) == 1:
-        how = f"use from_confusion({name}) if it takes a confusion matrix, from_predictions({name}) if predictions"
+        how = f"use from_confusion({name}) if it takes a confusion matrix, else from_predictions({name})"
     elif len(required) == 3:
         how = (
             f"use from_labels({name}) if they are y_true, y_pred and one value per row; if they are (estimator, X, y), "

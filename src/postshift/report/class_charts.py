@@ -131,8 +131,8 @@ def _known_shares(facts: Facts) -> list[Series]:
     every = (
         ("training labels", shares.training, "s-train"),
         (f"{facts.sample} labels", shares.validation, "s-val"),
-        ("mean probability by the model, training rows", shares.by_model_in_training, ""),
-        (f"mean probability by the model, {facts.sample} rows", shares.by_model, ""),
+        ("model's mean probability, training rows", shares.by_model_in_training, ""),
+        (f"model's mean probability, {facts.sample} rows", shares.by_model, ""),
         ("predicted before", shares.before, "s-before"),
         ("predicted after", shares.after, "s-after"),
     )

@@ -171,7 +171,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """The share of every class among labels and predictions, and its mean probability by the model."""
+    """The share of every class among labels and predictions, and the model's mean probability of it."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]

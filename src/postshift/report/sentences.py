@@ -74,7 +74,7 @@ def _on_which_rows(facts: Facts) -> str:
     if verdict.in_fit:
         return f"on {rows(verdict.n_rows)} that were also used for the fit"
     some = rows(verdict.n_rows) if verdict.n_rows == verdict.n_val else f"{verdict.n_rows:,} of {rows(verdict.n_val)}"
-    return f"on {some} held out of the fit"
+    return f"on {some} held out from the fit"
 
 
 def _before_and_after(facts: Facts) -> str:
@@ -255,7 +255,7 @@ def _swaps(facts: Facts) -> list[str]:
             one, two = facts.name(a.true), facts.name(b.true)
             found.append(
                 f"{one} and {two} look swapped in many training labels: {_mean_probability(facts, a)} for {two}, and "
-                f"rows of {two} one of {b.to_other:.2f} for {one}."
+                f"rows of {two} a mean probability of {b.to_other:.2f} for {one}."
             )
     return found
 
@@ -268,7 +268,8 @@ def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
     differs = here >= OTHER_SHARE * there if up else there >= OTHER_SHARE * here
     if not differs or here == there:
         return ""
-    return f"it makes up {percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
+    where = f"{percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
+    return f"{facts.name(k)} makes up {where}"
 
 
 def _from_metric(facts: Facts, k: int, *, up: bool) -> str:

@@ -300,7 +300,7 @@ class Problem:
         if self.is_labelled:
             return replace(self, val=self.val.take(rows), categories=self._categories[rows])
         if not self.takes_subsets:
-            raise MetricError("the oracle only scores all validation rows at once, so no folds can be made")
+            raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into folds")
         of_all = rows if self.rows is None else self.rows[rows]
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 

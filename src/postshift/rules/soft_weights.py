@@ -66,7 +66,7 @@ class ExpectedUtility:
     name: str = "expected utility"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether psi is known and its rows are the classes (groups have no posterior)."""
+        """Return whether psi is known and is not over groups, which have no posterior."""
         return problem.is_labelled and problem.n_categories == problem.n_classes
 
     def bound(self, problem: Problem) -> int:  # noqa: ARG002

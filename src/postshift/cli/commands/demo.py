@@ -49,7 +49,7 @@ def command(
     _show(found, scored, console)
     command_line = f"postshift fit --train {paths['train']} --val {paths['val']} --label digit --metric accuracy"
     console.say()
-    console.say(f"The same without the demo: {command_line} --out RUN")
+    console.say(f"The same fit without the demo: {command_line} --out RUN")
     console.say(f"report: {found['report']}")
     console.result({"fit": found, "test": scored, "report": found["report"]})
 
@@ -119,7 +119,9 @@ def _write_files(out: Path) -> dict[str, Path]:
 def _show(found: dict[str, Any], scored: dict[str, Any], console: Console) -> None:
     """Write the rules of the menu and the result."""
     n_train, n_val = found["training_rows"], found["validation_rows"]
-    console.say(f"digits: {n_train:,} training rows with wrong labels, {n_val} validation rows with correct ones")
+    console.say(
+        f"digits: {n_train:,} training rows, many with wrong labels; {n_val} validation rows with correct labels"
+    )
     console.say()
     rows = [(rule["name"], f"{rule['score']:.3f}", f"{rule['weight']:.2f}") for rule in found["rules"]]
     rows.append(("their weighted average (the result)", f"{found['after']:.3f}", ""))

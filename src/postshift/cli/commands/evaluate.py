@@ -30,9 +30,10 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Score the rows of DATA before and after, with 95 % intervals.
+    """Score the labels of DATA before and after postshift, with 95 % intervals.
 
-    A metric in a Python file is read from its copy in the run if you trust that, or from the file that --metric names.
+    A metric in a Python file is read from its copy in the run with --trust-metric, or from the file that --metric
+    names.
 
     Example: postshift evaluate run test.csv
     """

@@ -96,7 +96,7 @@ def command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, _run(help="The folder of the run.", show_default=False)],
+    out: Annotated[Path, _run(help="The folder to write the run to.", show_default=False)],
     train: Annotated[
         Path | None,
         _rows(
@@ -146,7 +146,11 @@ def command(
     ] = None,
     metric_timeout: Annotated[float, _metric(min=0.001, help="Kill the program after this many seconds.")] = 60.0,
     metric_scale: Annotated[
-        float, _metric(min=1e-12, help="The width of the range of the program's numbers; noise is measured against it.")
+        float,
+        _metric(
+            min=1e-12,
+            help="The width of the range of the program's numbers; the noise of the scores is estimated from it.",
+        ),
     ] = 1.0,
     less_is_better: Annotated[bool, _metric("--less-is-better", help="Minimise the program's number.")] = False,
     budget: Annotated[

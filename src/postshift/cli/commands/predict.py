@@ -22,7 +22,7 @@ def command(
         typer.Option(
             "-o",
             "--output",
-            help="The file of the labels; its suffix is the format. With --scheduler, a folder of Parquet files.",
+            help="The file for the labels; its suffix gives the format. With --scheduler, a folder of Parquet files.",
             show_default=False,
         ),
     ],
@@ -30,7 +30,7 @@ def command(
         bool,
         typer.Option(
             "--keep",
-            help="Write all columns of DATA instead of the row; if DATA has a column label, the new column is "
+            help="Write all columns of DATA instead of the row number; if DATA has a column label, the new column is "
             "predicted_label.",
         ),
     ] = False,
@@ -46,7 +46,7 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Label the rows of DATA by a run, and write row (from 0) and label.
+    """Label the rows of DATA with the rule of a run, and write row numbers (from 0) and labels.
 
     Example: postshift predict run new.parquet -o labels.parquet
     """

@@ -44,7 +44,7 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Write the report of a run, or with --test a report about test rows: one HTML file that needs no network.
+    """Write the report of a run, or with --test a report about test rows: one self-contained HTML file.
 
     Example: postshift report run --test test.csv
     """

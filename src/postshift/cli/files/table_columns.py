@@ -44,7 +44,7 @@ def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArra
     bad = ~np.isfinite(found).all(axis=1)
     if bad.any():
         raise UsageError(
-            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite (first: {table.row(bad)}: "
+            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite (first: {table.row(bad)}): "
             "drop or correct these rows"
         )
     return np.asarray(found)
