@@ -1,4 +1,4 @@
-"""Optional packages: how to import them, and how to install them from a clone (postshift is on no index)."""
+"""Optional packages: how to import them, and how to install them from a clone (postshift is not on PyPI)."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "label
                 name,
                 bad,
                 f"values outside 0..{n_classes - 1} (e.g. {values[bad][0]!r})",
-                f"eta has {n_classes} columns: labels must be their positions",
+                f"give labels as positions of the {n_classes} columns of eta",
             )
         )
     return values.astype(np.intp)
@@ -191,7 +191,7 @@ def check_rows(n_rows: int, *, name: str) -> None:
 def check_in_range(
     value: Any, *, name: str, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> float:
-    """Return ``value`` as a float; raise unless it is in [low, high], without the ends that are open."""
+    """Return ``value`` as a float; raise unless it is between ``low`` and ``high``, each included unless it is open."""
     left, right = "(" if open_low else "[", ")" if open_high else "]"
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     above = number and (low < value if open_low else low <= value)

@@ -154,7 +154,7 @@ class SmallValidationWarning(PostshiftWarning):
 
 
 class EmptyBasisWarning(PostshiftWarning):
-    """A basis function without rows: dropped in the fit of the basis; later it gets the mean weights of the others."""
+    """A basis function without rows: dropped when the basis is fitted; later it gets the others' mean weights."""
 
 
 class DuplicateBasisWarning(PostshiftWarning):

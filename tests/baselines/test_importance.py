@@ -291,7 +291,10 @@ def test_parameters_are_kept_as_given():
             ImportanceWeighting(make_pipeline(StandardScaler(), KNeighborsClassifier())),
             "KNeighborsClassifier takes no sample_weight in fit",
         ),
-        (ImportanceWeighting(FrozenEstimator(LogisticRegression())), "estimator is frozen, and weights change nothing"),
+        (
+            ImportanceWeighting(FrozenEstimator(LogisticRegression())),
+            "estimator is frozen, so it cannot be fitted with weights",
+        ),
         (weighting(on="y"), "there is no value of on 'y'"),
         (weighting(clip=0.5), r"clip must be a number in \[1, inf\). Got 0.5 instead"),
     ],

@@ -49,7 +49,7 @@ def test_clusters_of_some_columns_of_a_frame():
     for frame in (pd.DataFrame(data), pl.DataFrame(data)):
         np.testing.assert_array_equal(KMeansBasis(3, columns=["a", "b"]).fit_transform(frame), expected)
         KMeansBasis(3, columns=["a", "old"]).fit(frame)
-        with pytest.raises(BasisError, match="KMeansBasis needs numbers, and 'town' are not numbers"):
+        with pytest.raises(BasisError, match="KMeansBasis needs numbers, but 'town' are not numbers"):
             KMeansBasis(3).fit(frame)
         with pytest.raises(BasisError, match="did you mean 'town'"):
             KMeansBasis(3, columns=["twon"]).fit(frame)

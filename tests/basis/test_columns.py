@@ -79,5 +79,5 @@ def test_distinct_values_are_sorted():
 @frames
 def test_tables_of_numbers(frame):
     assert number_table(take_columns(frame, [0, 2]), owner=None).tolist() == [[20, 0], [30, 0], [40, 1]]
-    with pytest.raises(BasisError, match="needs numbers, and 'town' are not numbers"):
+    with pytest.raises(BasisError, match="needs numbers, but 'town' are not numbers"):
         number_table(frame, owner=None)

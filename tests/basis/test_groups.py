@@ -140,7 +140,7 @@ def test_not_fitted():
 def test_one_value_per_row():
     with pytest.raises(ShapeError, match="one value per row"):
         GroupBasis().fit([[1, 2], [3, 4]])
-    with pytest.raises(ShapeError, match=r"one row per row\. Got 1 rows for 4"):
+    with pytest.raises(ShapeError, match=r"one row of values for each row\. Got 1 rows for 4"):
         GroupBasis(by=lambda _: ["a"]).fit(FRAMES[0])
 
 

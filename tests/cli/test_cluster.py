@@ -206,7 +206,7 @@ def test_labels_beside_the_columns_of_the_files(rows, address, tmp_path):
     (out / "notes.txt").write_text("mine")
     refused = inside(*how, "--force")
     assert refused.code == 2
-    assert "notes.txt; nothing in it was touched" in refused.error.replace("'", "")
+    assert "notes.txt; nothing in it was changed" in refused.error.replace("'", "")
     (out / "notes.txt").unlink()
     test.to_parquet(out / "part-000009.parquet")  # rows of somebody, under a name of ours
     refused = inside(*how, "--force")
@@ -242,7 +242,7 @@ def test_a_missing_number_in_the_last_partition(drawn, rows, address, tmp_path, 
     assert done.code == 2
     where = f"partition 8 ({folder / 'part-2.parquet'}, rows 80 to 99)"
     assert done.error.startswith(where)
-    assert "1 rows whose probabilities are missing or infinite, the first is row 99" in done.error
+    assert "1 rows whose probabilities are missing or infinite (first: row 99)" in done.error
     assert not (tmp_path / "run").exists()
     done = inside("predict", rows / "run", folder, "-o", tmp_path / "labels", "--scheduler", address)
     assert done.code == 2

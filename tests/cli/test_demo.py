@@ -51,4 +51,4 @@ def test_demo(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
     refused = inside("demo", "--out", tmp_path, "--force")
     assert refused.code == 2
-    assert "nothing in it was touched" in refused.error
+    assert "nothing in it was changed" in refused.error

@@ -81,7 +81,7 @@ def test_wrong_columns_and_names(options, texts, val, tmp_path):
         (["--metric", "f1_macro"], ["--label"]),
         ([*BASE, "--less-is-better"], ["--metric-command"]),
         ([*BASE, "--proba", "p_*", "--model", "m.skops"], ["--proba and --model"]),
-        ([*BASE, "--metric-command", "sh {predictions}"], ["not with both"]),
+        ([*BASE, "--metric-command", "sh {predictions}"], ["give one metric: either"]),
         (["--label", "y", "--metric-command", "sh"], ["{predictions}"]),
         (["--label", "y", "--metric-command", "./none {predictions}"], ["there is no program", "chmod +x"]),
     ],
@@ -128,7 +128,7 @@ def test_folders_that_cannot_be_written(val, tmp_path):
 
 def test_folders_with_something_else_are_left_alone(made, val, tmp_path):
     run, _ = made
-    refused(fit("--val", val, *BASE, "--out", run), 2, "has a run already", "--force", "--resume")
+    refused(fit("--val", val, *BASE, "--out", run), 2, "already has a run", "--force", "--resume")
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("all of it")

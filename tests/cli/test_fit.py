@@ -35,7 +35,7 @@ def test_settings_are_what_the_result_depends_on():
         ({"positive": "yes"}, "--positive goes with one column"),
         ({"scheduler": "local"}, "--train"),
         ({"metric": None}, "give one metric"),
-        ({"metric_command": "sh {predictions}"}, "not with both"),
+        ({"metric_command": "sh {predictions}"}, "give one metric: either"),
         ({"metric": None, "metric_command": "sh {predictions}", "pos_label": "a"}, "--pos-label"),
         ({"metric": None, "metric_command": "sh {predictions}", "groups": "a"}, "--groups"),
         ({"less_is_better": True}, "--metric-command"),

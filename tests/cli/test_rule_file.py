@@ -151,6 +151,6 @@ def test_a_pickle_that_replaced_the_model_of_a_run_is_not_read(files, tmp_path):
         assert done.code == 2
         assert "--trust-model" in done.error
     (run / "run.json").write_text(header)
-    assert "another digest" in inside("predict", run, files / "test.csv", "-o", out, "--trust-model").error
+    assert "its digest differs" in inside("predict", run, files / "test.csv", "-o", out, "--trust-model").error
     assert not (tmp_path / "ran").exists()
     assert not out.exists()

@@ -217,5 +217,5 @@ def test_probabilities_are_checked():
         eta_of(table(a=[0.5, -0.1], b=[0.5, 1.1]), ["a", "b"], normalise=False)
     with pytest.raises(UsageError, match=r"row 0 .* all 0"):
         eta_of(table(a=[0.0], b=[0.0]), ["a", "b"], normalise=True)
-    with pytest.raises(UsageError, match="missing or infinite, the first is row 1"):
+    with pytest.raises(UsageError, match=r"missing or infinite \(first: row 1\)"):
         eta_of(table(a=[0.5, np.nan], b=[0.5, 1.0]), ["a", "b"], normalise=False)

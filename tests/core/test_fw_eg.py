@@ -36,7 +36,9 @@ def test_one_row():
 def test_sides_that_do_not_fit():
     problem = make_problem(seed=0)
     other = make_problem(seed=0, n_bases=3)
-    with pytest.raises(ShapeError, match=r"3 classes and 3 basis functions, the training rows 3 and 2"):
+    with pytest.raises(
+        ShapeError, match=r"3 classes and 3 basis functions in the validation rows, but 3 and 2 in the training rows"
+    ):
         fw_eg(problem.train, other.val, Accuracy())
 
 

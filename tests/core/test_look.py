@@ -15,7 +15,7 @@ from tests.problems import make_problem
 def test_halves_need_an_oracle_that_takes_subsets():
     problem = make_problem(seed=0)
     halves = (np.arange(30), np.arange(30, 60))
-    with pytest.raises(MetricError, match="cannot be split"):
+    with pytest.raises(MetricError, match="leave halves out"):
         fw_eg(problem.train, problem.val, SoftOracle(np.mean), halves=halves)
 
 

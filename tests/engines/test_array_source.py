@@ -81,7 +81,7 @@ def test_a_file_of_another_kind(eta, tmp_path, name):
 @pytest.mark.parametrize(
     ("parts", "error", "problem"),
     [
-        ({"labels": np.zeros(90)}, ShapeError, "labels must have one row per row of eta. Got 90 rows, and 100"),
+        ({"labels": np.zeros(90)}, ShapeError, "labels must have one row per row of eta. Got 90 rows, but 100"),
         ({"phi": np.ones((90, 2))}, ShapeError, "phi must have one row per row of eta"),
         ({"phi": np.ones((N, 0))}, BasisError, "no basis function"),
         ({"phi": np.ones(N)}, ShapeError, r"phi must have 2 dimension\(s\)"),

@@ -202,7 +202,7 @@ def test_collections_that_do_not_fit():
         ArrayParts(eta, labels=da.zeros(5, dtype=int)).partitions()
     with pytest.raises(SettingError, match="eta must be a Dask array"):
         ArrayParts(np.full((6, 2), 0.5)).partitions()
-    with pytest.raises(ShapeError, match="labels has 1 partitions, and eta has 2"):
+    with pytest.raises(ShapeError, match="labels has 1 partitions, but eta has 2"):
         ArrayParts(eta, labels=dd.from_pandas(pd.Series(range(6)), npartitions=1)).partitions()
     with pytest.raises(SettingError, match="must be a Dask data frame"):
         FrameParts(pd.DataFrame(), eta="p_*")

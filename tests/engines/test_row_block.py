@@ -56,7 +56,7 @@ def test_a_fingerprint_does_not_depend_on_the_size_of_blocks(eta):
     whole = fingerprint(block(eta))
     assert fingerprint(*(block(some) for some in np.array_split(eta, 7))) == whole
     whole.check_rows(N)
-    with pytest.raises(InputError, match="the files have 100 rows, and had 120 rows"):
+    with pytest.raises(InputError, match="the files have 100 rows, but had 120 rows"):
         whole.check_rows(120)
 
 

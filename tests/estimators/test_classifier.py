@@ -210,7 +210,7 @@ def test_a_class_that_is_missing_from_validation():
 def test_a_class_with_few_rows():
     data = noisy(3)
     rare = np.append(np.flatnonzero(data.y != 2), np.flatnonzero(data.y == 2)[:1])
-    named = r"fewer than 5 validation rows are of class 2 \(1\).*Without them the score is 0\.\d+, the base's 0\.\d+"
+    named = r"fewer than 5 validation rows are of class 2 \(1\).*Without them, the score is 0\.\d+ \(base 0\.\d+\)"
     with pytest.warns(SmallValidationWarning, match=named):
         model = shifted("accuracy").fit(data.X[rare], data.y[rare])
     assert model.classes_.tolist() == [0, 1, 2]
@@ -291,7 +291,7 @@ def test_what_it_refuses():
     data = noisy()
     with pytest.raises(ShapeError, match="belong to X_val"):
         shifted().fit(data.X, data.y, y_val=data.y_val)
-    with pytest.raises(LabelError, match=r"y_val has \d+ values that are none of the 2 classes"):
+    with pytest.raises(LabelError, match=r"y_val has \d+ values that are not among the 2 classes"):
         shifted().fit(data.X, data.y, data.X_val, data.y_val + 1)
     with pytest.raises(InputError, match="CalibratedClassifierCV"):
         PostShiftClassifier(LinearSVC()).fit(data.X, data.y)

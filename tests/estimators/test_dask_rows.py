@@ -182,7 +182,7 @@ def test_errors_name_the_partition(rows):
         shifter.fit(eta_val, y_val, in_blocks(eta), in_blocks(y))
     odd = y.astype(object)
     odd[-1] = "what"
-    with pytest.raises(LabelError, match="partition 4: y has 1 values that are none of the 3 classes"):
+    with pytest.raises(LabelError, match="partition 4: y has 1 values that are not among the 3 classes"):
         PostShiftClassifier(FrozenEstimator(model), method="influence", basis="constant").fit(
             in_blocks(X), in_blocks(odd.astype(str)), X_val, y_val
         )

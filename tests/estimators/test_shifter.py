@@ -57,7 +57,7 @@ def test_bases_as_arrays(rows):
     two = PostShifter("g_mean", method="influence [side]")
     two.fit(rows.eta_val, rows.y_val, rows.eta, rows.y, {"side": phi_val}, {"side": phi})
     np.testing.assert_array_equal(one.predict(rows.eta_test, phi_test), two.predict(rows.eta_test, {"side": phi_test}))
-    with pytest.raises(BasisError, match="the rule reads basis 'phi': give phi"):
+    with pytest.raises(BasisError, match="the rule uses basis 'phi': give phi"):
         one.predict(rows.eta_test)
     with pytest.raises(ShapeError, match="phi must have 2 columns"):
         one.predict(rows.eta_test, np.ones((len(rows.eta_test), 1)))
@@ -131,6 +131,6 @@ def test_answers_of_another_scale(yes_or_no):
     eta, y = yes_or_no
     how = {"classes": NAMES, "budget": 60}
     profit = lambda labels: 1e6 * float(np.mean(labels == y))  # noqa: E731
-    with pytest.warns(PostshiftWarning, match=r"answers are as large as .*scale="):
+    with pytest.warns(PostshiftWarning, match=r"scores are as large as .*scale="):
         PostShifter(from_predictions(profit, name="profit"), **how).fit(eta)
     PostShifter(from_predictions(profit, name="profit", scale=1e6), **how).fit(eta)

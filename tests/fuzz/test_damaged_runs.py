@@ -29,7 +29,7 @@ def check(used, *, force):
     if not force or done.code == 0:
         return
     again = used.force()
-    assert again.code == 0 or "nothing in it was touched" in again.error, (done.error, again.error)
+    assert again.code == 0 or "nothing in it was changed" in again.error, (done.error, again.error)
 
 
 def is_same(scores, made):

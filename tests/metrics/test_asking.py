@@ -86,7 +86,7 @@ def test_what_an_oracle_of_labels_refuses():
         LabelOracle(from_labels(gain), [0, 1], classes=[0, 1])
     with pytest.raises(SettingError, match="'extra'"):
         LabelOracle(function, [0, 1], classes=[0, 1], metadata={"extra": [1, 2]})
-    with pytest.raises(ShapeError, match="one value a row"):
+    with pytest.raises(ShapeError, match="one value per row"):
         LabelOracle(from_labels(gain), [0, 1], classes=[0, 1], metadata={"amount": [1, 2, 3]})
     oracle = LabelOracle(function, [0, 1], classes=[0, 1])
     with pytest.raises(ShapeError, match="3 validation rows"):

@@ -227,5 +227,5 @@ def test_cost_must_be_square_and_finite(cost):
 
 
 def test_a_cost_of_other_classes():
-    with pytest.raises(ShapeError, match=r"the cost matrix has shape \(2, 2\), and there are 3 classes"):
+    with pytest.raises(ShapeError, match=r"the cost matrix has shape \(2, 2\), but there are 3 classes"):
         ExpectedCost(np.eye(2)).value(random_confusion(0))

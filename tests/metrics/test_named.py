@@ -61,7 +61,7 @@ def test_metrics_over_groups_need_groups(name):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_metrics_of_two_classes(name):
-    with pytest.raises(SettingError, match=f"is for two classes, and there are 3: use '{name}_macro'"):
+    with pytest.raises(SettingError, match=f"is for two classes, but there are 3: use '{name}_macro'"):
         metric_named(name, n_classes=3)
 
 

@@ -112,7 +112,7 @@ def test_the_class_of_an_inner_metric_by_name(inner, positive, expected):
         ("group_g_mean", "there is no metric 'group_g_mean'"),
         ("accuracy[1]", "is not about one class"),
         ("f1[3]", "there is no class '3'"),
-        ("f1", "is for two classes, and there are 3"),
+        ("f1", "is for two classes, but there are 3"),
     ],
 )
 def test_inner_names_that_are_wrong(inner, message):

@@ -194,7 +194,7 @@ def test_counts_are_numbers_of_rows(counts):
 
 
 def test_counts_of_another_number_of_classes():
-    with pytest.raises(ShapeError, match="2 counts, and matrices of 3"):
+    with pytest.raises(ShapeError, match=r"one row for each of the 2 counts\. Got 3 rows"):
         MinRecall().smoothed([1, 2]).value(random_confusion(0))
 
 

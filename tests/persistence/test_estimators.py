@@ -209,8 +209,8 @@ def first_sign(X):
         (GroupBasis(by=lambda X: X[:, 0] > 0), "its groups are given by a function"),
         (GroupBasis(by=first_sign), "its groups are given by a function"),
         (GroupBasis(6), "a graph cannot reject groups that were not seen in fit"),
-        (RBFBasis(max_points=3), "RBFBasis has no graph"),
-        (UnionBasis({"a": TreeBasis(), "b": GroupBasis(6)}), "UnionBasis has no graph"),
+        (RBFBasis(max_points=3), "RBFBasis cannot be converted to a graph"),
+        (UnionBasis({"a": TreeBasis(), "b": GroupBasis(6)}), "UnionBasis cannot be converted to a graph"),
     ],
     ids=["lambda", "function", "refusing", "rbf", "union"],
 )

@@ -54,7 +54,7 @@ def test_groups_are_those_of_the_basis(unseen):
 @pytest.mark.parametrize(
     ("basis", "feeds", "why"),
     [
-        (ConstantBasis(), {"X": np.ones((2, 1))}, "ConstantBasis has no graph"),
+        (ConstantBasis(), {"X": np.ones((2, 1))}, "ConstantBasis cannot be converted to a graph"),
         (GroupBasis(0, unseen=True), {"a": np.array([["x"], ["y"]], dtype=object)}, "column 'a' of text|not numbers"),
         (GroupBasis(0, values=[1], unseen=True), {"a": np.array([["x"], ["y"]], dtype=object)}, "column 'a' of text"),
     ],

@@ -171,7 +171,7 @@ def test_data_frame_with_names_and_strings_has_an_input_per_column():
     with pytest.warns(PostshiftWarning, match="number of features|tested on these rows"):
         to_onnx(made)
     renamed = SimpleNamespace(**{**vars(made), "estimator_": model})
-    with pytest.warns(PostshiftWarning, match=r"\['label'\] have names that the graph needs"):
+    with pytest.warns(PostshiftWarning, match=r"\['label'\] are reserved in the graph"):
         to_onnx(renamed, frame.rename(columns={"age": "label"}))
 
 

@@ -77,7 +77,7 @@ def test_no_attribute_replaces_a_method(model, tmp_path, name):
         (tmp_path / "model.skops").write_bytes(skops.io.dumps(model))
     finally:
         del vars(model)[name]
-    with pytest.raises(ArchiveError, match=rf"{name} must be what every PostShiftClassifier has there"):
+    with pytest.raises(ArchiveError, match=rf"{name} must be the fixed value that every PostShiftClassifier has there"):
         load(tmp_path / "model.skops")
 
 

@@ -174,7 +174,7 @@ def test_what_cannot_be_drawn_is_refused(made):
         ConfusionChangeDisplay.from_estimator(shifter, rows.eta[:3], rows.y[:2])
     with pytest.raises(ShapeError, match=r"the same length. Got \[2, 2, 1\]"):
         ConfusionChangeDisplay.from_predictions([0, 1], [0, 1], [0])
-    with pytest.raises(LabelError, match="after has 1 values that are none of the 2 labels"):
+    with pytest.raises(LabelError, match="after has 1 values that are not among the 2 labels"):
         ConfusionChangeDisplay.from_predictions([0, 1], [0, 1], [0, 2], labels=[0, 1])
     with pytest.raises(InputError, match="Got str"):
         WeightsDisplay.from_estimator("model", rows.eta)

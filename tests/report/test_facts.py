@@ -80,7 +80,7 @@ def test_the_parts_agree_with_each_other(name):
         ("", "not a file of facts"),
         ('{"format": 2', "incomplete"),
         ("[]", "format None"),
-        ('{"format": 99}', "format 99, and this version of postshift reads format 2"),
+        ('{"format": 99}', "format 99, but this version of postshift reads format 2"),
         ('{"format": 2}', "lacks 'title'"),
         ("[" * 100_000, "not a file of facts"),
         ("9" * 5000, "not a file of facts"),

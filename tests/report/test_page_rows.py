@@ -39,7 +39,7 @@ def test_the_page_says_what_the_rows_are():
     assert "on 400 test rows" in page
     assert "test labels" in page
     assert "validation labels" not in page
-    assert "held out of the fit" not in page
+    assert "held out from the fit" not in page
     assert "validation rows (by the fit)" in page
     assert "These rows were not used" not in render(cases.digits_auto())
 

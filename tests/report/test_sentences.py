@@ -36,7 +36,7 @@ def test_digits_in_a_sentence():
     assert judged.kind == "worth it"
     assert plain(judged.headline) == (
         f"f1_macro rises from {verdict.before:.3f} to {verdict.after:.3f} (95 % interval {low:.3f} to {high:.3f}) "
-        "on 400 rows held out of the fit: worth it."
+        "on 400 rows held out from the fit: worth it."
     )
 
 
@@ -57,7 +57,7 @@ def test_the_interval_of_the_gain_decides(limits, before, after):
 def test_the_base_is_kept():
     judged = sentences.judgement(cases.fallback())
     assert judged.kind == "base kept"
-    said = f"accuracy is {cases.fallback().verdict.before:.3f} on 600 rows held out of the fit."
+    said = f"accuracy is {cases.fallback().verdict.before:.3f} on 600 rows held out from the fit."
     assert judged.headline == f"The model is kept as it is: no rule is likely enough to be better. {said}"
     assert cases.fallback().verdict.gain_interval is None
     assert "interval" not in " ".join(judged.details)
@@ -72,7 +72,7 @@ def test_rows_that_were_also_used_for_the_fit():
     assert any("may be smaller" in each for each in judged.details)
     assert "held out" not in judged.headline
     some = with_verdict(n_rows=100)
-    assert "on 100 of 400 rows held out of the fit" in sentences.judgement(some).headline
+    assert "on 100 of 400 rows held out from the fit" in sentences.judgement(some).headline
 
 
 def test_a_cost_is_written_without_its_minus():
@@ -92,7 +92,7 @@ def test_changes_in_a_sentence():
     said = "20 of 200 labels (10 %) differ from the model's"
     outcomes = "12 become right, 5 become wrong, 3 change from one wrong label to another"
     assert plain(sentences.change_sentence(facts)) == f"{said}: {outcomes}."
-    assert sentences.change_sentence(cases.untouched()) == "None of the 600 labels differs from the model's."
+    assert sentences.change_sentence(cases.untouched()) == "None of the 600 labels differ from the model's."
     hidden = replace(facts, changes=replace(changes, n_right=None, n_wrong=None))
     assert plain(sentences.change_sentence(hidden)) == f"{said}."
     one = replace(facts, changes=replace(hidden.changes, n_changed=1))
@@ -109,7 +109,7 @@ def test_digits_with_wrong_training_labels():
         assert f"as if many of them were labelled {name} in training" in said
         assert f"{name} is down-weighted" in said
     assert "3 and 5 look swapped in many training labels" in said
-    assert "it makes up 10 % of the validation rows and" in said
+    assert "makes up 10 % of the validation rows and" in said
 
 
 @given(st.lists(st.floats(0.02, 50), min_size=10, max_size=10))
@@ -197,7 +197,7 @@ def test_what_it_takes_to_say_that_classes_are_swapped():
 
 
 def test_the_reasons_of_shares_and_of_the_metric():
-    by_share = "A is up-weighted (×3.0): it makes up 12 % of the validation rows and 4.0 % of the training labels."
+    by_share = "A is up-weighted (×3.0): A makes up 12 % of the validation rows and 4.0 % of the training labels."
     facts = of_classes(3, [], weights=(3.0, 1.0, 0.3), training=(0.04, 0.30, 0.66), validation=(0.12, 0.30, 0.58))
     assert [plain(each) for each in sentences.weight_sentences(facts)] == [
         "C is down-weighted (×0.30).",

@@ -165,7 +165,7 @@ def test_folds_by_queries_where_subsets_are_served():
 def test_folds_by_queries_where_subsets_are_not_served():
     train, val = tables(5, n_val=120)
     problem = Problem.queried(train, val, kind="soft")
-    with pytest.raises(MetricError, match="no folds can be made"):
+    with pytest.raises(MetricError, match="cannot be split into folds"):
         answered(lambda: Choice(query_folds=3).fit(problem), Accuracy(), val.labels)
 
 

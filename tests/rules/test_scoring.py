@@ -73,7 +73,7 @@ def test_shrinkage_invents_no_predictions():
 
 @pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])
 def test_fold_groups_that_cannot_be(groups):
-    with pytest.raises(SettingError, match="there must be two or more groups"):
+    with pytest.raises(SettingError, match="there must be at least two groups"):
         without_queries(Choice().fit(big(GMean()), fold_groups=groups))
 
 

@@ -165,7 +165,7 @@ def test_a_source_that_gives_fewer_rows_than_it_says(tmp_path):
     pq.write_table(
         fewer.append_column("unused", pa.array(RNG.normal(size=(5000, 20)).tolist())), tmp_path / "rows.parquet"
     )
-    with pytest.raises(InputError, match=r"rows\.parquet, rows 0 to 4999: .*5000 rows, and had 20000 rows"):
+    with pytest.raises(InputError, match=r"rows\.parquet, rows 0 to 4999: .*5000 rows, but had 20000 rows"):
         engine.label_sums()
 
 

@@ -70,7 +70,7 @@ def test_a_positive_class_that_is_not_clear_is_refused_with_a_remedy_that_works(
 
 @pytest.mark.parametrize("names", [("ham", "spam"), ("pos", "Y"), ("n", "N"), (" yes", "no"), (2, 3), ("1.0", "0.0")])
 def test_labels_that_do_not_say_it(names):
-    with pytest.raises(SettingError, match="do not say which"):
+    with pytest.raises(SettingError, match="do not show which"):
         resolve_metric("f1", classes=names)
 
 
@@ -291,5 +291,5 @@ def test_names_of_positions():
     assert metric_named("f1[0]", n_classes=2) == BinaryF1(0)
     with pytest.raises(SettingError, match="positive must be"):
         Recall("one_vs_rest", -1)
-    with pytest.raises(ShapeError, match="position 2, and there are 2 classes"):
+    with pytest.raises(ShapeError, match="position 2, but there are 2 classes"):
         Recall("one_vs_rest", 2).value(np.eye(2) / 2)

@@ -1,4 +1,4 @@
-"""What the baselines share: the call, the check of its rows, and the metric on the validation rows."""
+"""The common part of all baselines: ``fit``, the checks of its rows, and the metric on the validation rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         """
         if metadata and not hasattr(self, "metric"):
             raise SettingError(
-                f"{type(self).__name__} has no metric and does not read {sorted(metadata)}: leave them out"
+                f"{type(self).__name__} has no metric and does not use {sorted(metadata)}: leave them out"
             )
         self._fit(self._checked(X, y, X_val, y_val, metadata), metadata)
         return self

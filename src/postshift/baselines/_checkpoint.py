@@ -19,7 +19,7 @@ KIND = "network checkpoint"
 class Checkpoint:
     """The file of one training in a folder, which is created if needed.
 
-    ``identity`` describes the fit in texts and numbers; loading a file with another identity is an error.
+    ``identity`` describes the fit by strings and numbers; loading a file with another identity is an error.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, name: str, identity: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Checkpoint:
         return losses, arrays
 
     def _differences(self, found: Mapping[str, Any]) -> list[str]:
-        """Return the names of what differs, with both values if they are short."""
+        """Return the names of the entries that differ, with both values if they are short."""
         missing = object()
         return [
             name

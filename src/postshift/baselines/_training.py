@@ -66,7 +66,7 @@ class TensorRows:
     weights: Any = None
 
     def batch(self, rows: IntArray, *moves: Any) -> TensorRows:
-        """Return the tensors of some rows, images moved and mirrored as `augmented` does."""
+        """Return the tensors of some rows, with images moved and mirrored as in `augmented`."""
         torch = torch_module()
         x = torch.tensor(self.X[rows])
         weights = None if self.weights is None else torch.tensor(self.weights[rows], dtype=x.dtype)
@@ -88,7 +88,7 @@ class Objective(Protocol):
 
     @property
     def identity(self) -> str:
-        """Distinguishes it from other losses of the same class."""
+        """A text that tells this loss from others of the same class."""
 
     def __call__(self, network: Any, batch: TensorRows, rng: np.random.Generator) -> Any:
         """Return the mean loss of a batch, a tensor."""
@@ -114,7 +114,7 @@ class CrossEntropy:
 def row_losses(logits: Any, y: Any, log_transition: FloatArray | None = None) -> Any:
     """Return ``-log (T' softmax(logits))_y`` of every row; T is the identity by default.
 
-    Logarithms lose no small probability to rounding, and T = I gives the same bits as no T.
+    Small probabilities are not lost to rounding, and T = I gives exactly the same numbers as no T.
     """
     torch = torch_module()
     if log_transition is None:

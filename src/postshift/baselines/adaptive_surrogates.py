@@ -223,7 +223,7 @@ class AdaptiveSurrogates(Baseline):
     def _run(
         self, surrogates: Surrogates, value: Callable[[FloatArray], float]
     ) -> tuple[list[FloatArray], list[float]]:
-        """Return the models of all outer steps, the start first, and their scores."""
+        """Return the start and the models of all outer steps, and their scores."""
         rng, theta = check_random_state(self.random_state), surrogates.start
         squares = np.full(theta.shape, START)
         models, values = [theta], [value(theta)]

@@ -1,4 +1,4 @@
-"""Fine-tuning and learning to reweight for networks, and what forward correction of a network needs.
+"""Fine-tuning and learning to reweight for networks, and helpers for the forward correction of a network.
 
 The functions take a :class:`~postshift.baselines.deep.NetworkClassifier`, whose parameters control the training, and
 return another one, fitted. ``FineTuned``, ``LearnToReweight`` and ``ForwardCorrection`` call them if their model is a
@@ -170,7 +170,7 @@ def example_weights(gradient: Any) -> Any:
 def _epochs(
     training: Training, tuning: TensorRows, stopping: TensorRows
 ) -> Iterator[tuple[Weights, tuple[float, float]]]:
-    """Yield the weights of every epoch and their losses on both parts, the start first."""
+    """Yield the weights after every epoch, beginning with the start, and their losses on both parts."""
     network = training.network
     yield training.weights, (_mean_loss(network, tuning), _mean_loss(network, stopping))
     for _ in range(training.recipe.epochs):

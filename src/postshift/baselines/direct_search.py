@@ -99,7 +99,7 @@ class DirectSearch(WeightedModel):
         return weights_of(found.x), metric.n_queries
 
     def _n_generations(self) -> int:
-        """Return the number of generations that the queries allow."""
+        """Return the number of generations within the maximum number of queries."""
         population = check_count(self.population, name="population", low=MIN_POPULATION)
         max_queries = check_count(self.max_queries, name="max_queries", low=1)
         if max_queries < population:

@@ -171,7 +171,7 @@ def _descent(
     step: float,
     max_epochs: int,
 ) -> Iterator[tuple[FloatArray, tuple[float, float]]]:
-    """Yield the parameters of every epoch and their losses on both parts, the start first."""
+    """Yield the parameters after every epoch, beginning with the start, and their losses on both parts."""
     loss, slope = mean_loss(theta, *tuning)
     yield theta, (loss, mean_loss(theta, *stopping)[0])
     for _ in range(max_epochs):

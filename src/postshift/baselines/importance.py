@@ -182,7 +182,7 @@ class ImportanceWeighting(Reweighted):
 def weight_parameter(estimator: Any) -> str:
     """Return the name of the parameter for sample weights in ``fit``; in a pipeline, that of its last step."""
     if is_frozen(estimator):
-        raise SettingError("estimator is frozen, and weights change nothing without a fit: give the model itself")
+        raise SettingError("estimator is frozen, so it cannot be fitted with weights: give the model itself")
     if isinstance(estimator, Pipeline):
         if get_config()["enable_metadata_routing"]:
             return WEIGHT  # the metadata requests of the steps decide
@@ -223,12 +223,12 @@ def encoded(X: Any, X_val: Any, *, owner: Any) -> tuple[Any, Any]:
 
 
 def side_by_side(parts: list[Any]) -> Any:
-    """Return the columns of all tables in one table, sparse if one of them is."""
+    """Return the columns of all tables in one table, which is sparse if any of them is."""
     return sparse.hstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.hstack(parts)
 
 
 def stacked(parts: list[Any]) -> Any:
-    """Return the rows of all tables in one table, sparse if one of them is."""
+    """Return the rows of all tables in one table, which is sparse if any of them is."""
     return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.vstack(parts)
 
 

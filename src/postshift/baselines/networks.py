@@ -81,7 +81,7 @@ def last_linear(network: Any) -> Any:
     found = [layer for layer in network.modules() if isinstance(layer, linear)]
     if not found:
         raise SettingError(
-            "embeddings are the input of the last torch.nn.Linear layer, and this network has none: add one"
+            "embeddings are the input of the last torch.nn.Linear layer, but this network has no such layer: add one"
         )
     return found[-1]
 

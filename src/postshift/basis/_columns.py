@@ -36,7 +36,7 @@ def place_of(column: Any, X: Any) -> int:
         return int(column)
     if not names:
         raise BasisError(
-            f"column {column!r} is a name, and the input is not a data frame: give a data frame, or positions"
+            f"column {column!r} is a name, but the input is not a data frame: give a data frame, or positions"
         )
     raise BasisError(unknown(column, map(str, names), what="column"))
 
@@ -71,7 +71,7 @@ def missing(flat: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _differs(value: Any) -> bool:
-    """Return whether a value differs from itself, as NaN does; a comparison with NA raises."""
+    """Return whether a value differs from itself, as NaN does (comparing pandas' NA raises)."""
     try:
         return bool(value != value)  # noqa: PLR0124
     except (TypeError, ValueError):
@@ -104,7 +104,7 @@ def number_table(X: Any, *, owner: Any) -> Any:
     if places := text_columns(X):
         names = ", ".join(repr(names_of(X)[place]) for place in places)
         raise BasisError(
-            f"{type(owner).__name__} needs numbers, and {names} are not numbers: give other columns "
+            f"{type(owner).__name__} needs numbers, but {names} are not numbers: give other columns "
             "(KMeansBasis(columns=[...])), or encode them"
         )
     return check_array(X, accept_sparse="csr", dtype=np.float64, estimator=owner, input_name="X")

@@ -1,4 +1,4 @@
-"""What every basis shares: named columns in [0, 1] that cover every row, the same columns for all rows.
+"""The common part of all bases: named columns in [0, 1] that cover every row, the same columns for all rows.
 
 A basis defines its functions (``_functions``) and their names. The rest is decided here, on the rows of ``fit``:
 functions that are 0 everywhere or repeat another are dropped, and if some rows are not fully covered, the complement
@@ -138,7 +138,7 @@ class Basis(TransformerMixin, BaseEstimator):
         return tags
 
     def _input(self, X: Any, *, reset: bool = False) -> Any:
-        """Store (``reset``) or compare the number and the names of the columns; one value per row has no columns."""
+        """Store (``reset``) or compare the number and names of the columns; single values per row have no columns."""
         if reset and hasattr(self, "n_features_in_"):
             del self.n_features_in_  # scikit-learn keeps the old one if the new input has no columns
         if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
@@ -157,7 +157,7 @@ class Basis(TransformerMixin, BaseEstimator):
 
     @property
     def _always_rest(self) -> bool:
-        """Whether the complement is appended even if it is 0."""
+        """Whether the complement is appended even if it is 0 on all rows."""
         return False
 
     def _settled(self, rows: Any, names: Sequence[str]) -> Self:
@@ -176,10 +176,12 @@ class Basis(TransformerMixin, BaseEstimator):
         return self
 
     def _checked(self, rows: Any) -> FloatArray:
-        """Return the functions; raise unless they have one row per row and values in [0, 1]."""
+        """Return the functions; raise unless they have a value in [0, 1] for every row."""
         table = self._functions(rows)
         if len(table) != _num_samples(rows):
-            raise ShapeError(f"a basis must return one row per row. Got {len(table)} rows for {_num_samples(rows)}")
+            raise ShapeError(
+                f"a basis must return one row of values for each row. Got {len(table)} rows for {_num_samples(rows)}"
+            )
         bad = ~((table >= -TOLERANCE) & (table <= 1 + TOLERANCE))
         if bad.any():
             place = int(np.argmax(bad.any(axis=0)))
@@ -194,7 +196,7 @@ class Basis(TransformerMixin, BaseEstimator):
         """Return the table with all rows covered, or raise."""
         raise BasisError(
             f"{int(short.sum())} rows are not covered (their functions sum to {table.sum(axis=1).min():g} or more), "
-            "and all rows in fit were: fit on rows that include such rows, so that the complement is appended"
+            "but all rows in fit were: fit on rows that include such rows, so that the complement is appended"
         )
 
 

@@ -55,7 +55,7 @@ _MAKERS: dict[str, tuple[Callable[[str], Basis], str]] = {
     CONSTANT: (_constant, "the same weights for every row"),
     "tree": (_tree, "leaves of a small tree fitted to the training labels; tree:4 has four"),
     "kmeans": (_kmeans, "clusters of the training rows; kmeans:5 has five"),
-    "rbf": (_rbf, "nearness to the validation rows of each class; rbf:all to all of them"),
+    "rbf": (_rbf, "nearness to the validation rows of each class; rbf:all has nearness to all of them"),
     "col": (_columns, "groups by columns, named or numbered from 0; col:region, or col:region+sex for combinations"),
 }
 
@@ -158,7 +158,7 @@ def _pairs(basis: Any) -> Iterator[tuple[str, Basis]]:
 
 
 def _one(given: Any) -> Basis:
-    """Return the basis for a text or a transformer."""
+    """Return the basis for a name or a transformer."""
     if isinstance(given, str):
         return TreeBasis() if given.strip() == AUTO else basis_named(given)
     return as_basis(given)

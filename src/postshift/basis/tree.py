@@ -50,7 +50,7 @@ class Splits:
         return np.flatnonzero(self.left < 0)
 
     def checked(self, n_features: int) -> Self:
-        """Return itself; raise unless it is a tree over ``n_features`` columns, because a file may hold anything."""
+        """Return these splits; raise unless they form a tree over ``n_features`` columns (files may be damaged)."""
         parts = (self.feature, self.left, self.right, self.threshold, self.missing_left)
         size = len(self.left)
         if [(part.dtype.kind, part.shape) for part in parts] != [(kind, (size,)) for kind in "iiifb"] or (
@@ -62,7 +62,7 @@ class Splits:
         return self
 
     def _is_tree(self, n_features: int) -> bool:
-        """Return whether every node but the root has one parent, before it, and every split reads a column."""
+        """Return whether every node except the root has one earlier node as parent, and every split reads a column."""
         inner = np.flatnonzero(self.left >= 0)
         children, features = np.concatenate([self.left[inner], self.right[inner]]), self.feature[inner]
         return bool(
@@ -190,12 +190,12 @@ def _rounded_down(thresholds: Any) -> NDArray[np.float32]:
 
 
 def _values(column: Any) -> list[str]:
-    """Return the distinct texts of a column, sorted."""
+    """Return the distinct strings of a column, sorted."""
     return sorted({text for text in _texts(column) if text is not None})
 
 
 def _codes(column: Any, values: list[str]) -> FloatArray:
-    """Return the positions of the texts of a column among these values; NaN for others."""
+    """Return the positions of the strings of a column among these values; NaN for other strings."""
     places: dict[str | None, float] = {value: float(place) for place, value in enumerate(values)}
     return np.array([places.get(text, np.nan) for text in _texts(column)])
 

@@ -1,4 +1,4 @@
-"""Bases from any transformer, from columns that are basis functions already, and from several other bases."""
+"""Bases from any transformer, from columns that already are basis functions, and from several other bases."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _of_typer(error: Exception) -> tuple[int, str] | None:
-    """Return exit code and message of wrong usage, no message where help was shown; None for any other error."""
+    """Return the exit code and message for wrong usage (no message if help was shown); None for any other error."""
     message: Any = getattr(error, "format_message", None)
     if message is None:
         return None
@@ -80,5 +80,5 @@ def _of_typer(error: Exception) -> tuple[int, str] | None:
 
 
 def _terminate(*_: object) -> None:
-    """Raise on SIGTERM, so that the programs we started end too."""
+    """Raise on SIGTERM, so that programs started by this process end too."""
     raise TerminatedError("stopped by a request to terminate")

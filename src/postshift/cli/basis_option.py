@@ -1,7 +1,7 @@
-"""What ``--basis`` means: bases fitted to the columns that they can read, on the rows that they may see.
+"""What ``--basis`` means: bases are fitted to the columns that they can read, on the rows that they may use.
 
-A new kind of basis needs an entry in ``postshift.basis.spec`` only, where the texts are (``tree:4``, ``col:region``).
-This file has all that the command line adds: which columns a kind reads, ``auto``, and the groups of later files.
+A new kind of basis needs an entry in ``postshift.basis.spec`` only, which reads the names (``tree:4``, ``col:region``).
+This file has what the command line adds: which columns a kind reads, ``auto``, and the groups of later files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FittedBasis:
 class Bases:
     """Fitted bases by name, and their basis functions of the validation and the training rows.
 
-    ``left_out`` are columns that number the rows and are therefore no features; None if no basis reads numbers.
+    ``left_out`` are columns that number the rows and are therefore not features; None if no basis reads numbers.
     ``doubtful`` are features that may number the rows.
     """
 
@@ -77,7 +77,7 @@ def named_functions(bases: Mapping[str, FittedBasis], phi: Mapping[str, FloatArr
 def fit_bases(
     text: str, *, train: FileRows | None, val: FileRows, groups: str | None = None, chosen: bool = False
 ) -> Bases:
-    """Return the bases of a text, fitted.
+    """Return the bases that ``--basis`` names, fitted.
 
     A basis of groups reads the columns that it names; that may be the column of the metric's ``groups``, which is not a
     feature. Other bases read the numeric features, except columns that number the rows, unless the user has ``chosen``
@@ -112,7 +112,7 @@ def fit_bases(
         columns = _columns_of(basis, [*names, *in_files], tables) if by_group else read
         if not columns:
             raise UsageError(
-                f"basis {name!r} reads numeric features, and there are none: add such columns, or use --basis constant"
+                f"basis {name!r} reads numeric features, but there are none: add such columns, or use --basis constant"
             )
         found, *functions = _fitted({name: basis}, columns, train=train, val=val)
         fitted |= found
@@ -146,7 +146,7 @@ def _fitted(
 
 
 def _check_labels(name: str, basis: Any, *, train: FileRows | None, val: FileRows) -> None:
-    """Raise if a basis reads labels and has none."""
+    """Raise if a basis reads labels but there are none."""
     if not get_tags(basis).target_tags.required:
         return
     if basis.fitted_on == "val":
@@ -174,7 +174,7 @@ def _columns_of(basis: Any, names: list[str], tables: Sequence[FileTable]) -> li
 
 
 def _alike(frames: Sequence[Any], columns: Iterable[str]) -> list[Any]:
-    """Return frames in which a column is text everywhere if it is numeric only in some."""
+    """Return the frames; a column that is text in one of them becomes text in all."""
     odd = [name for name in columns if len({frame[name].dtype.kind in "biuf" for frame in frames}) > 1]
     return [frame.assign(**{name: frame[name].map(canonical, na_action="ignore") for name in odd}) for frame in frames]
 

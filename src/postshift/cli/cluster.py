@@ -1,4 +1,4 @@
-"""``--scheduler``: the workers of a Dask cluster read Parquet files, and only a random sample of the rows comes here.
+"""``--scheduler``: the workers of a Dask cluster read Parquet files, and this process gets a random sample.
 
 Errors name the partition; if several partitions fail, the first one is named.
 """
@@ -37,14 +37,14 @@ Columns = Callable[[FileRows], tuple[Mapping[str, Any], int]]  # new columns, an
 
 @contextmanager
 def cluster_table(path: Path, scheduler: str, *, most: int | None = None) -> Iterator[ClusterTable]:
-    """Give the rows of Parquet files, read by the cluster of ``--scheduler``, which estimators find as the current one.
+    """Yield the rows of Parquet files, read by the cluster of ``--scheduler``, which is the current cluster meanwhile.
 
-    More rows than ``most`` are refused.
+    Raise if there are more rows than ``most``.
     """
     files = parquet_files(path)
     if most is not None and files.n_rows > most:
         raise UsageError(
-            f"{path} has {files.n_rows:,} rows, and a score with its interval is computed in memory: give at most "
+            f"{path} has {files.n_rows:,} rows, but a score with its interval is computed in memory: give at most "
             f"{most:,}, such as a random sample"
         )
     importlib.import_module("distributed")  # it sets the level of its log
@@ -72,7 +72,7 @@ class ClusterTable:
         return f"{self.files.path.name}, {n_rows:,} rows{drawn}"
 
     def draw(self, *, seed: int) -> FileTable:
-        """Return the rows that a PostShifter draws from these partitions; all of them if they are few."""
+        """Return the rows that a PostShifter draws from these partitions; all of them if there are few."""
         import pandas as pd
 
         counts = dask_rows.shares(np.array([each.n_rows for each in self.partitions]), dask_rows.DRAWN_ROWS)
@@ -88,7 +88,7 @@ class ClusterTable:
         return self.files.digest(digests)
 
     def each(self, work: Callable[..., Any], *more: Sequence[Any]) -> list[Any]:
-        """Return the small results of some work on every partition; ``more`` are arguments, one per partition."""
+        """Return the small results of a function of every partition; ``more`` has its other arguments by partition."""
         return self._cluster.made(self._started(work, *more), [each.place for each in self.partitions])
 
     def check(self, reader: RowReader) -> None:
@@ -112,7 +112,7 @@ class ClusterTable:
         }
 
     def _started(self, work: Callable[..., Any], *more: Sequence[Any]) -> list[Any]:
-        """Start some work on every partition; return futures of the results or of the errors."""
+        """Start a function on every partition; return futures of the results or errors."""
         shared = [self._cluster.share(work)] * len(self.partitions)
         return self._cluster.each(_done, self.partitions, shared, *more, name="rows")
 
@@ -141,7 +141,7 @@ def write_labels(reader: RowReader, columns: Columns, data: Path, out: Path, *, 
 def labelled_rows(
     loaded: LoadedRun, reader: RowReader, data: Path, *, columns: Iterable[str], scheduler: str
 ) -> tuple[FileRows, Any]:
-    """Return rows with known labels, and their labels by the rule: workers read and label them, and they come here.
+    """Return rows with known labels and their labels by the rule, after workers have read and labelled them.
 
     ``columns`` are those that the metric reads, if they exist.
     """
@@ -167,7 +167,7 @@ def _concatenated(some: Sequence[FileRows], path: Path, *, digest: str) -> FileR
 
 
 def _done(rows: RowGroups, work: Callable[..., Any], *more: Any) -> Any:
-    """Return the result of some work on a partition, or its error."""
+    """Return the result of a function of a partition, or its error."""
     return attempted(rows.place, work, rows, *more)
 
 
@@ -177,7 +177,7 @@ def _drawn(seed: int, rows: RowGroups, count: int) -> Any:
 
 
 def _n_rows(reader: RowReader, rows: RowGroups) -> int:
-    """Read the rows, and return how many they are."""
+    """Read the rows, and return their number."""
     return len(reader.rows(rows.table()))
 
 

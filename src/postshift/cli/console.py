@@ -1,4 +1,4 @@
-"""What is shown: results on stdout; progress, warnings and errors on stderr; one JSON object with ``--json``.
+"""Output: results on stdout; progress, warnings and errors on stderr; one JSON object with ``--json``.
 
 Names of classes, columns, groups and files, and messages of programs, come from outside. Everything that is shown
 passes :func:`~postshift.cli.errors.printable`, so that none of their control characters reaches the terminal.
@@ -79,7 +79,7 @@ class Console:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[FitProgress | None]:
-        """Give a callback of scikit-learn that shows progress: a bar on a terminal, else lines; None if quiet."""
+        """Yield a callback of scikit-learn that shows progress: a bar on a terminal, else lines; None if quiet."""
         if self.quiet:
             yield None
             return
@@ -123,7 +123,7 @@ class FitProgress:
             self.done()
 
     def stage(self, total: int | None) -> None:
-        """Start a stage of at most so many steps."""
+        """Start a stage of at most ``total`` steps."""
         raise NotImplementedError
 
     def step(self, name: str) -> None:
@@ -142,7 +142,7 @@ class ProgressLines(FitProgress):
         self.stage(None)
 
     def stage(self, total: int | None) -> None:
-        """Start a stage of at most so many steps."""
+        """Start a stage of at most ``total`` steps."""
         self._total, self._n_done, self._shown = total, 0, -1
 
     def step(self, name: str) -> None:
@@ -163,7 +163,7 @@ class ProgressBar(FitProgress):
         self._task = bar.add_task(what, total=None)
 
     def stage(self, total: int | None) -> None:
-        """Start a stage of at most so many steps."""
+        """Start a stage of at most ``total`` steps."""
         self._n_done = 0
         self._bar.reset(self._task, total=total, description=self._what)
 
@@ -192,7 +192,7 @@ def as_json(content: Any, *, indent: int | None = 2, only_ascii: bool = False) -
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of types that JSON has."""
+    """Return a value, converted to types that JSON has."""
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -203,7 +203,7 @@ def _plain(value: Any) -> Any:
 
 
 def user_scores(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return scores and intervals in the user's numbers: inside, a cost has a minus so that greater is better.
+    """Return scores and intervals as the user knows them; internally, a cost has a minus so that greater is better.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def user_scores(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_error(text: str) -> None:
-    """Write ``error: ...`` to stderr on one line, whatever the width of the terminal."""
+    """Write ``error: ...`` to stderr on one line, for any width of the terminal."""
     sys.stderr.write(f"error: {printable(text)}\n")
 
 

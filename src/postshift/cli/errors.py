@@ -4,7 +4,7 @@
 code  meaning
 ====  ==============================================================================
 0     success
-1     a failure during the work: the fit, the metric program, a missing package
+1     a failure while running: the fit, the metric program, a missing package
 2     wrong usage, or input that cannot be used
 3     a file that cannot be read or written
 130   stopped by Ctrl-C (143: by a request to terminate)
@@ -28,7 +28,7 @@ from postshift.exceptions import (
 
 SUCCESS, FAILED, USAGE, FILE, STOPPED, TERMINATED = 0, 1, 2, 3, 130, 143
 EXIT_CODES = (
-    "Exit codes: 0 success; 1 a failure during the work (the fit, the metric program, a missing package); 2 wrong "
+    "Exit codes: 0 success; 1 a failure while running (the fit, the metric program, a missing package); 2 wrong "
     "usage or input; 3 a file that cannot be read or written; 130 stopped by Ctrl-C."
 )
 # The extra that installs each package a command may need.
@@ -54,7 +54,7 @@ class CommandError(PostshiftError):
 
 
 class WorkError(CommandError):
-    """A failure during the work."""
+    """A failure while running."""
 
 
 class UsageError(CommandError):
@@ -70,7 +70,7 @@ class FileError(CommandError):
 
 
 class StoppedError(BaseException):
-    """The user stopped the command; the message says how to resume. Like KeyboardInterrupt it is no Exception."""
+    """The user stopped the command; the message says how to resume. Like KeyboardInterrupt, it is not an Exception."""
 
     code = STOPPED
 
@@ -104,12 +104,12 @@ def explained(error: BaseException) -> tuple[int, str]:
         why = error.strerror or one_line(error)
         return FILE, f"{error.filename}: {why}: choose another path" if error.filename else why
     if isinstance(error, MemoryError):
-        return FAILED, "these rows do not fit into memory: give fewer of them"
+        return FAILED, "these rows do not fit into memory: give fewer rows"
     return FAILED, f"unexpected {type(error).__name__}: {one_line(error)} (--debug shows where)"
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return our own error where the library has wrapped it, because its message is better."""
+    """Return our own error if the library has wrapped it, because its message is better."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, CommandError):
@@ -130,7 +130,7 @@ def one_line(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which characters that are not printable are escaped, ends of lines too.
+    r"""Return a text in which characters that are not printable are escaped, including line breaks.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def first_line(error: object) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return names as a text, at most twelve of them.
+    """Return a text with the names, at most twelve of them.
 
     Examples
     --------

@@ -49,7 +49,7 @@ _NEEDED = ("pandas", "skops", "jinja2")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitInputs:
-    """What the files of a fit hold.
+    """The content of the files of a fit.
 
     With a cluster, ``held`` are the training rows on the workers, and ``train`` is a random sample of them.
     """
@@ -62,7 +62,7 @@ class FitInputs:
 
     @property
     def layout(self) -> Layout:
-        """Which columns are what."""
+        """The roles of the columns."""
         return self.reader.layout
 
 
@@ -83,8 +83,8 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
                 return summary(stored)
             if stored.program != header["program"] and (writer.path / ANSWERS).is_file():
                 console.note(
-                    "warning: the metric program has changed since the run was started, and its stored answers are "
-                    "used: if its scores are different now, start again with --force"
+                    "warning: the metric program has changed since the run was started, but its stored answers are "
+                    "still used: if its scores are different now, start again with --force"
                 )
         from postshift.cli.basis_option import fit_bases
 
@@ -102,7 +102,7 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """Return what is shown of a finished run."""
+    """Return the summary of a finished run that is shown."""
     metrics = run.json(METRICS)
     if not isinstance(metrics, dict):
         raise damaged(run.path / METRICS, "it holds no scores")
@@ -114,7 +114,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
 
 @contextmanager
 def _on_cluster(request: FitRequest) -> Iterator[ClusterTable | None]:
-    """Give the training rows on the cluster of ``--scheduler``; None, without importing Dask, if there is none."""
+    """Yield the training rows on the cluster of ``--scheduler``; without a cluster, None, and Dask is not imported."""
     if request.scheduler is None or request.train is None:
         yield None
         return
@@ -125,7 +125,7 @@ def _on_cluster(request: FitRequest) -> Iterator[ClusterTable | None]:
 
 
 def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
-    """Read every file; of training rows on a cluster, a random sample."""
+    """Read every file; if the training rows are on a cluster, read a random sample of them."""
     val = read_rows(request.val)
     train = None
     if request.train is not None:
@@ -154,7 +154,7 @@ def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
 
 
 def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model: Any) -> Layout:
-    """Return which columns are what: from the options, or from the format of the files."""
+    """Return the roles of the columns: from the options, or from the format of the files."""
     usual = {**({} if train is None else train.usual), **val.usual}
     label, weight = request.label or usual.get("label"), request.sample_weight or usual.get("sample_weight")
     groups = request.groups or (usual.get("groups") if request.metric_command is None else None)
@@ -186,10 +186,10 @@ def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model:
 
 
 def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hidden: bool) -> None:
-    """Raise if the column of labels is missing; if the metric has the labels, it may be missing in one of the files."""
+    """Raise if the label column is missing; if the metric has the labels, one of the files may lack it."""
     if layout.label is None:
         if not hidden:
-            raise UsageError("name the column with the labels of the validation rows with --label")
+            raise UsageError("use --label to name the column with the labels of the validation rows")
         return
     if hidden and any(layout.label in each.frame.columns for each in (val, train) if each is not None):
         return
@@ -209,11 +209,11 @@ def _metric(request: FitRequest, layout: Layout) -> MetricOption:
 
 def _unanswered(_: Any) -> float:
     """Replace a program until its answers have a folder."""
-    raise WorkError("the metric program has no folder for its answers yet")
+    raise WorkError("the run has no folder for the answers of the metric program yet")
 
 
 def _header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
-    """Return the content of run.json but for its state."""
+    """Return the content of run.json except its state."""
     metric = given.metric
     suffix = copy_suffix(metric.text, metric.kind)
     copies = {MODEL: None if request.model is None else f"{MODEL}{request.model.suffix}"}
@@ -239,7 +239,7 @@ def _header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
 
 
 def _left_out(bases: Bases, given: FitInputs) -> Sequence[str]:
-    """Return the columns that number the rows and that a basis or the model would have read as features."""
+    """Return the columns that number the rows and would otherwise be features of a basis or of the model."""
     if bases.left_out is not None:
         return bases.left_out
     model = given.reader.model
@@ -247,7 +247,7 @@ def _left_out(bases: Bases, given: FitInputs) -> Sequence[str]:
 
 
 def _say_features(console: Console, bases: Bases, given: FitInputs) -> None:
-    """Write which columns are no features because they number the rows, and which may number them."""
+    """Show which columns are not features because they number the rows, and which features may number them."""
     if names := _left_out(bases, given):
         listed = ", ".join(map(repr, names))
         console.note(
@@ -265,7 +265,7 @@ def _say_features(console: Console, bases: Bases, given: FitInputs) -> None:
 
 
 def _say_draws(console: Console, given: FitInputs, *, out: Path) -> None:
-    """Write where only a random sample of the rows is used: to compare rules, and in validation.csv."""
+    """Show where only a random sample of the rows is used: to compare rules, and in validation.csv."""
     from postshift.cli.run.outputs import most_rows
     from postshift.rules.scoring import MAX_TRAIN, MAX_VAL
 
@@ -309,7 +309,7 @@ def _make(
         kind = type(stop) if isinstance(stop, StoppedError) else StoppedError
         raise kind(f"stopped; {stored}resume with the same command and --resume") from stop
     except ArchiveError as error:
-        raise FileError(f"{error}; or begin again with --force") from error
+        raise FileError(f"{error}; or start again with --force") from error
     except Exception as error:
         cause = error if isinstance(error, WorkError) else error.__cause__  # the library wraps what a metric raises
         if journal is None or not isinstance(cause, WorkError):
@@ -365,7 +365,7 @@ def _fitted(
 def _write(
     writer: RunWriter, request: FitRequest, given: FitInputs, bases: Bases, *, shifter: Any, program: Program | None
 ) -> None:
-    """Write every file of the run but run.json."""
+    """Write every file of the run except run.json."""
     from postshift.cli.basis_option import named_functions
     from postshift.cli.run.outputs import history_csv, metrics_of, validation_csv
     from postshift.cli.run.rule_file import rule_bytes

@@ -60,7 +60,7 @@ class MetricOption:
 
     @property
     def savable(self) -> Any:
-        """The metric in the file of a rule: a user's function is stored beside that file, and not in it."""
+        """The metric in the file of a rule: a user's function is stored beside that file, not in it."""
         return self.metric if self.kind in ("name", "cost") else self.text
 
     @property
@@ -69,7 +69,7 @@ class MetricOption:
         return isinstance(self.metric, PredictionFunction)
 
     def check(self, layout: Layout, groups: Any, *, asked: bool) -> None:
-        """Raise if the metric does not fit these classes, or needs groups and has none.
+        """Raise if the metric does not fit these classes, or if it needs groups and there are none.
 
         ``asked`` says whether the user named groups: a metric that does not read them would ignore them.
         """
@@ -105,7 +105,7 @@ class MetricOption:
         return metadata_names(self.metric)
 
     def metadata(self, rows: FileRows) -> dict[str, Any]:
-        """Return what the metric reads of each row: the groups, the weights, and other columns by their names."""
+        """Return the values that the metric reads for each row: the groups, the weights, and other columns by name."""
         needed, found = self.needed_metadata(), {}
         for name in sorted(metadata_names(self.metric)):
             given = {GROUPS: rows.groups, "weights": rows.weights}.get(name)
@@ -153,7 +153,7 @@ def _name_of(text: str, kind: Kind) -> str:
 
 
 def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> MetricOption:
-    """Return the metric of a text: a name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
+    """Return the metric that ``--metric`` names: a name, ``my_metrics.py:profit`` or ``cost:FILE.csv``.
 
     A table of costs needs the classes of the layout. ``f1`` with the positive class ``yes`` is ``f1[yes]``.
     """
@@ -169,10 +169,10 @@ def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> M
 
 
 def check_stored(content: Mapping[str, Any]) -> tuple[str, Kind]:
-    """Return text and kind of the metric in run.json; a ValueError says what a fit would not have written."""
+    """Return text and kind of the metric in run.json; raise ValueError for content that a fit does not write."""
     text, kind = content.get("text"), content.get("kind")
     if not isinstance(text, str) or kind not in get_args(Kind):
-        raise ValueError(f"the metric must have a text and one of the kinds {', '.join(get_args(Kind))}")
+        raise ValueError(f"the metric must have a text, and its kind must be one of {', '.join(get_args(Kind))}")
     if kind not in ("program", kind_of(text)):
         raise ValueError(f"the metric {text!r} is of kind {kind_of(text)!r} and is called {kind!r}")
     if kind == "file" and not _name_of(text, kind).isidentifier():
@@ -208,8 +208,8 @@ def read_stored(
     content = read_bytes(copy)
     if digest_of(content) != digest:
         raise FileError(
-            f"{copy} is not the file that the run was made with (it has another digest): nothing of it was run; "
-            f"name the metric with --metric, or fit again"
+            f"{copy} is not the file that the run was made with (its digest differs), so it was not run: name the "
+            "metric with --metric, or fit again"
         )
     try:
         return _from_file(text, kind, copy, content, layout)
@@ -220,7 +220,7 @@ def read_stored(
 def _check_pos_label(text: str, kind: Kind, pos_label: str | None) -> None:
     """Raise if a positive class is given for a metric without a name."""
     if pos_label is not None and kind != "name":
-        raise UsageError(f"--pos-label is for a metric by name, such as f1, and not for {text}: leave it out")
+        raise UsageError(f"--pos-label is for a metric by name, such as f1, not for {text}: leave it out")
 
 
 def _named(text: str, layout: Layout, pos_label: str | None) -> MetricOption:

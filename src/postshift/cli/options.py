@@ -32,13 +32,13 @@ def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the 
 
 
 def _run(path: Path) -> Path:
-    """Raise if RUN is a file: a message about a missing run folder would suggest to create a folder of that name."""
+    """Raise if RUN is a file: a message about a missing run folder would suggest creating a folder of that name."""
     from postshift.cli.errors import UsageError
     from postshift.cli.files.formats import is_table_name
 
     if path.is_file() or (is_table_name(path) and not path.is_dir()):
         raise UsageError(
-            f"RUN must be the folder that postshift fit made. Got the name of a file, {str(path)!r}: RUN comes first, "
+            f"RUN must be a folder that postshift fit made. Got the name of a file, {str(path)!r}: RUN comes first, "
             "then the rows"
         )
     return path
@@ -97,13 +97,13 @@ TrustModel = Annotated[
     bool,
     typer.Option(
         "--trust-model",
-        help="You trust the source of the model's file: reading a .joblib file runs code, and a .skops file may hold "
+        help="Trust the source of the model's file: reading a .joblib file runs code, and a .skops file may hold "
         "types of other packages.",
     ),
 ]
 TrustMetric = Annotated[
     bool,
     typer.Option(
-        "--trust-metric", help="You trust the source of the run: its metric is a Python file, and reading it runs code."
+        "--trust-metric", help="Trust the source of the run: its metric is a Python file, and reading it runs code."
     ),
 ]

@@ -78,7 +78,7 @@ class Program:
 
 
 def split_command(command: str) -> list[str]:
-    """Return the words of a command; raise if the file of predictions or the program is missing.
+    """Return the words of a command; raise if it does not name the file of predictions or an existing program.
 
     Examples
     --------

@@ -58,8 +58,8 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
 def contradiction(path: str | os.PathLike[str], error: Exception) -> ArchiveError:
     """Return the error for a file whose digest is right but whose parts do not fit together."""
     return ArchiveError(
-        f"{path} was changed after it was written, and contradicts itself ({type(error).__name__}: {error}): start "
-        "again, or use an older copy"
+        f"{path} was changed after it was written, and its parts do not fit together ({type(error).__name__}: "
+        f"{error}): start again, or use an older copy"
     )
 
 
@@ -88,7 +88,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file or folder until it is closed; return False if it is locked already.
+    """Lock an open file or folder until it is closed; return False if it is already locked.
 
     If the system or the file system has no locks, nothing is locked.
     """

@@ -1,4 +1,4 @@
-"""The constrained probing classifiers of Eq. (11), by the appendix's constructions for disjoint groups.
+"""The constrained probing classifiers of Eq. (11), by the constructions of the appendix for disjoint groups.
 
 Probe (l, i) predicts class i on group l and, everywhere else, an *anchor*: a classifier with as few hits as
 a post-shift of eta can have. The anchor predicts ``argmin_j w_lj eta_j`` in group l; the paper prints argmax,

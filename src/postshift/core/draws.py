@@ -1,10 +1,10 @@
 """Random draws shared between base and probes, for oracles that only score hard labels.
 
-Two labellings that are drawn independently differ on many rows by chance, and this noise hides the difference
-in the metric. Here a row keeps its draws for the base and for every probe of an iteration, so a probe differs
-from the base only where it moved mass. The draws are a low-discrepancy sequence along the rows sorted
-by their probabilities (a Kronecker sequence with a random shift): each draw alone is uniform, and the rows
-that a probe moves are spread evenly over easy and hard rows alike.
+Two labellings that are drawn independently differ on many rows by chance, and this noise hides the difference in the
+metric. Here a row keeps its draws for the base and for every probe of an iteration, so a probe differs from the base
+only in rows where it moved mass. The draws are a low-discrepancy sequence along the rows sorted by their probabilities
+(a Kronecker sequence with a random shift): each draw alone is uniform, and the rows that a probe moves are spread
+evenly over easy and hard rows alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Draws:
 
 
 def even_order(eta: FloatArray) -> IntArray:
-    """Return each row's rank when rows are sorted by predicted class, then by its probability."""
+    """Return the rank of each row when rows are sorted by predicted class, then by its probability."""
     top = np.argmax(eta, axis=1)
     order = np.lexsort((eta[np.arange(len(eta)), top], top))
     ranks = np.empty(len(eta), dtype=np.intp)

@@ -129,9 +129,9 @@ def solve(
     rank = int(np.count_nonzero(values > rcond * values[0])) if values[0] > 0 else 0
     if rank == 0:
         raise SingularProbesError(
-            f"none of the {len(gains)} probes changed a weighed training confusion (rank 0); the basis is "
-            "empty on the training rows: give one that covers them, or start from a classifier that predicts "
-            "more than one class"
+            f"none of the {len(gains)} probes changed a confusion entry of the training rows that has a weight (rank "
+            "0); the basis is empty on the training rows: give one that covers them, or start from a classifier that "
+            "predicts more than one class"
         )
     kept = values[:rank]
     shrunk = kept / (kept**2 + ridge * kept[0] ** 2)
@@ -207,22 +207,22 @@ class _Equations:
     meeting: FloatArray
 
     def apply(self, alpha: FloatArray) -> FloatArray:
-        """Return the left sides."""
+        """Return the left sides of the equations."""
         together = np.einsum("ilk,ki->l", self.shared, alpha)
         return np.asarray(np.einsum("ilk,ki->li", self.own, alpha) - together[:, None])
 
     def apply_transposed(self, right: FloatArray) -> FloatArray:
-        """Return the transposed map of ``apply``."""
+        """Apply the transpose of ``apply``."""
         spread = np.einsum("ilk,l->ki", self.shared, right.sum(axis=1))
         return np.asarray(np.einsum("ilk,li->ki", self.own, right) - spread)
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Return the coefficients that give the right sides."""
+        """Return the coefficients for given right sides."""
         v = np.linalg.solve(self.meeting, np.einsum("ilk,ki->l", self.per_class, right))
         return self._each_class(right + v[:, None])
 
     def solve_transposed(self, alpha: FloatArray) -> FloatArray:
-        """Return the transposed map of ``solve``."""
+        """Apply the transpose of ``solve``."""
         classes = self._each_class(alpha)
         v = np.linalg.solve(self.meeting.T, classes.sum(axis=1))
         return np.asarray(classes + np.einsum("ilk,l->ki", self.per_class, v))

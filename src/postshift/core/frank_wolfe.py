@@ -182,7 +182,7 @@ def max_queries(look: Look, n_iter: int) -> int:
 
 
 def affordable(look: Look, *, max_iter: int, budget: int | None) -> int:
-    """Return the number of iterations that a budget of queries pays for."""
+    """Return the number of iterations within a budget of queries."""
     if budget is None:
         return max_iter
     least = max_queries(look, 1)
@@ -209,7 +209,7 @@ def harmonic(iteration: int) -> float:
 
 
 def cautious(iteration: int) -> float:
-    """Return ``2 / (t + 3)``: the start keeps a share, so that no class loses its recall at once.
+    """Return ``2 / (t + 3)``: the start keeps a share, so that no class loses all its recall in the first step.
 
     Examples
     --------

@@ -178,7 +178,9 @@ def fw_eg(
     """
     psi, asked = _metric_and_oracle(metric, oracle, val)
     if halves is not None and not asked.takes_subsets:
-        raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into halves")
+        raise MetricError(
+            "this oracle only scores all validation rows at once: leave halves out, or use a ConfusionOracle"
+        )
     how: dict[str, Any] = {"metric": psi, "start": start, "halves": halves}
     with fw_eg_session(train, val, kind=asked.kind, journal=journal, **how, **settings) as session:
         return session.run(asked, on_answer=on_answer)
@@ -369,7 +371,7 @@ class _Run:
 
 
 def _settings(metric: ConfusionMetric | None, given: dict[str, Any]) -> Settings:
-    """Return the settings of a run; by default, the weighting is what the metric depends on."""
+    """Return the settings of a run; by default, the weighting covers the entries that the metric depends on."""
     return Settings(**{"weighting": "diagonal" if metric is None else metric.weighting, **given})
 
 
@@ -417,13 +419,13 @@ def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
     for name, found in sides.items():
         if found != (val.n_classes, val.n_bases):
             raise ShapeError(
-                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the {name} "
-                f"{found[0]} and {found[1]}: both sides need the same model and the same basis"
+                f"there are {val.n_classes} classes and {val.n_bases} basis functions in the validation rows, but "
+                f"{found[0]} and {found[1]} in the {name}: both sides need the same model and the same basis"
             )
 
 
 def _check_training_labels(labels: LabelSums) -> None:
-    """Raise if the training rows are of one class, and warn of classes without rows."""
+    """Raise if the training rows are of one class, and warn about classes without rows."""
     check_rows(labels.count, name="training")
     missing = np.flatnonzero(labels.classes == 0).tolist()
     if len(missing) >= len(labels.classes) - 1:

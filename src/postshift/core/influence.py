@@ -170,8 +170,8 @@ def influence_fit(
         raise BasisError("influence regression needs a basis whose rows sum to 1: divide each row by its sum")
     if train is not None and (train.n_classes, train.n_bases) != (val.n_classes, val.n_bases):
         raise ShapeError(
-            f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the training "
-            f"rows {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
+            f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, but the training "
+            f"rows have {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
         )
     look = make_look(
         val,

@@ -48,7 +48,7 @@ _CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Newest:
-    """What is new in iterate h^t: the start or a vertex, mixed into h^(t-1) with a step of this size."""
+    """The new part of iterate h^t: the start or a vertex, mixed into h^(t-1) with a step of this size."""
 
     iteration: int
     classifier: Classifier
@@ -103,7 +103,7 @@ class _MatrixLook:
         return float(value_of(self._metric, view[0, 0, 0]))
 
     def gains(self, view: FloatArray) -> FloatArray:
-        """Return psi at each probe minus psi at the centre, or the gradient's estimate of it."""
+        """Return psi at each probe minus psi at the centre, or its estimate from the gradient."""
         base, anchor = view[0, 0], view[-1, 0]
         if self._linearise == "gradient":
             slope = gradient_of(cast("DifferentiableMetric", self._metric), view[0, -1, 0])
@@ -196,7 +196,7 @@ class ConfusionLook(_MatrixLook):
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return one per part (last iterate: the first part only), and at the start as many for the anchor."""
+        """Return one query per part (last iterate: first part only), and at the start the same for the anchor."""
         n_parts = 1 if last else len(self._parts)
         return n_parts * (2 if first and self._anchor is not None else 1)
 
@@ -286,7 +286,7 @@ class ScoreLook:
         self.asked: set[str] = set()
 
     def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
-        """Return one for the iterate and, unless it is the last, one per probe (and one for their centre)."""
+        """Return one query for the iterate and, unless it is the last, one per probe (and one for their centre)."""
         return 1 if last else self._n_before + self._functions.shape[1] * self._n_probes
 
     def at(self, newest: Newest, previous: tuple[FloatArray, FloatArray] | None) -> Fit[tuple[FloatArray, FloatArray]]:

@@ -85,7 +85,7 @@ class ConfusionOracle:
         what = missing_categories(self.categories[rows], self._weights[rows], **size)
         if what and self._metric is not None and getattr(self._metric, "needs_every_class", False):
             raise MissingClassError(
-                f"{what}, and metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "
+                f"{what}, but metric {self._metric.name!r} needs its recall: add rows of it, or choose a metric that "
                 "is defined without it"
             )
         return what
@@ -161,8 +161,8 @@ def _call(function: Callable[[Any], Any], query: Query) -> Any:
     """Call a user's metric with the predictions of all rows."""
     if query.rows is not None:
         raise MetricError(
-            f"query {query.key!r} is about {len(query.rows)} rows only, and this oracle only scores all rows "
-            "at once: use confusion queries for a split validation sample"
+            f"query {query.key!r} is about {len(query.rows)} rows only, but this oracle only scores all rows at once: "
+            "use confusion queries for a split validation sample"
         )
     shown = np.array(query.predictions)  # a copy: the function may change it
     if not getattr(function, "greater_is_better", True):

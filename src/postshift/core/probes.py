@@ -123,7 +123,7 @@ class Departing:
 
 @dataclass(frozen=True, slots=True)
 class Reassigning:
-    """Class k to class j, for every ordered pair of classes; r counts j within k, j = k left out."""
+    """Class k to class j, for every ordered pair of classes; probe r is the r-th pair (k, j), sorted by k, then j."""
 
     def n_probes(self, n_classes: int) -> int:
         """Return m (m - 1): one per ordered pair."""

@@ -37,7 +37,7 @@ class ConfusionMetric(Protocol):
 
     @property
     def weighting(self) -> str:
-        """What it depends on: ``"diagonal"``, ``"columns"`` or ``"full"``."""
+        """The entries it depends on: ``"diagonal"``, ``"columns"`` or ``"full"``."""
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return psi of each matrix of a stack (..., R, m)."""
@@ -48,7 +48,7 @@ class DifferentiableMetric(ConfusionMetric, Protocol):
     """A metric whose gradient is known."""
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C of one matrix, up to a constant per row (the row sums do not move)."""
+        """Return d psi / d C of one matrix, up to a constant per row (the row sums are fixed)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Negated:
 
     @property
     def weighting(self) -> str:
-        """What the inner metric depends on."""
+        """The entries that the inner metric depends on: ``"diagonal"``, ``"columns"`` or ``"full"``."""
         return self.inner.weighting
 
     def __getattr__(self, name: str) -> Any:
@@ -127,11 +127,11 @@ def check_classes(metric: ConfusionMetric, *, n_classes: int) -> None:
 
 
 def check_is_maximised(metric: ConfusionMetric) -> None:
-    """Raise if the metric is a cost: a run maximises."""
+    """Raise if the metric is a cost, because a fit maximises its metric."""
     if not getattr(metric, "greater_is_better", True):
         raise MetricError(
-            f"metric {metric.name!r} is a cost (less is better), but a run maximises: give "
-            "postshift.metrics.maximised(metric), its negative"
+            f"metric {metric.name!r} is a cost (less is better), but a fit maximises its metric: give its negative, "
+            "postshift.metrics.maximised(metric)"
         )
 
 
@@ -173,5 +173,5 @@ def too_large(name: str, value: Any) -> str:
     """Return the error text for a value that is too large to compute with."""
     return (
         f"metric {name!r} gave {value:g}, and values above {LARGEST:g} are too large to compute with: divide the "
-        "metric, or the weights that it adds up"
+        "metric by a constant"
     )

@@ -39,14 +39,14 @@ _DECIMALS = 12  # tables that agree to this many decimals are the same query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of query: what an oracle is shown of class distributions."""
+    """One kind of query: how class distributions are shown to an oracle."""
 
     name: KindName
     soft: bool  # whether distributions are shown instead of labels
     matrices: bool = False  # whether the answer is confusion matrices instead of one number
 
     def shown(self, table: FloatArray) -> Any:
-        """Return what an oracle sees of class distributions (n, m)."""
+        """Return class distributions (n, m) as an oracle sees them."""
         return table if self.soft else np.argmax(table, axis=1)
 
 
@@ -98,7 +98,7 @@ class Query:
 
     @property
     def predictions(self) -> Any:
-        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed when asked for, read-only."""
+        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed on first use, read-only."""
         return read_only(self._predict())
 
     def renamed(self, key: str) -> Query:
@@ -110,7 +110,7 @@ class Query:
         return replace(self, rows=rows, n_rows=n_rows, text=f"{self.text}, on {len(rows)} of the rows")
 
     def fingerprint(self) -> str:
-        """Return a digest of what is shown; queries with equal digests are the same."""
+        """Return a digest of what the oracle sees; queries with equal digests are the same."""
         digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
         if self.rows is not None:
             digest.update(np.asarray(self.rows, dtype="<i8").tobytes())
@@ -138,7 +138,7 @@ class Query:
         if value is None or value.ndim != 0 or not np.isfinite(value):
             raise self._refusal(answer, "one finite number")
         if abs(float(value)) > LARGEST:
-            raise self._refusal(answer, f"one number of at most {LARGEST:g}, larger ones overflow")
+            raise self._refusal(answer, f"one number of at most {LARGEST:g} (larger numbers overflow)")
         return float(value)
 
     def _checked_matrices(self, answer: Any) -> FloatArray:
@@ -147,7 +147,8 @@ class Query:
         The first matrix belongs to all rows and sums to 1; the others are parts of it, because phi is in [0, 1].
         """
         wanted = (
-            f"an array of shape {self.shape} of shares of weight, the first matrix summing to 1, the others parts of it"
+            f"an array of shape {self.shape} of shares of weight: the first matrix must sum to 1, and no other may "
+            "exceed it in any entry"
         )
         table = _numbers(answer)
         if table is None or table.shape != self.shape:
@@ -210,7 +211,7 @@ def without_queries(fit: Fit[T]) -> T:
 def asking(
     fit: Fit[T], *, about: Callable[[Query], Query] | None = None, as_rule: Callable[[Any], Any] | None = None
 ) -> Fit[T]:
-    """Pass on the queries of a fit, changed by ``about``, and its scored rules, changed by ``as_rule`` (None: none)."""
+    """Pass on the queries of a fit, changed by ``about``, and its scored rules, changed by ``as_rule`` or dropped."""
     answers: Any = None
     try:
         while True:
@@ -232,7 +233,7 @@ def _made(as_rule: Callable[[Any], Any], found: ScoredRule) -> Any:
 
 
 def _numbers(answer: Any) -> FloatArray | None:
-    """Return an answer as floats, or None if it holds anything but real numbers (True is not one)."""
+    """Return an answer as floats, or None if it holds anything but real numbers (booleans are not accepted)."""
     try:
         array = np.asarray(answer)
     except ValueError:

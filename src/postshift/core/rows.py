@@ -51,7 +51,7 @@ class RemoteRows(Protocol):
         """Return the engine over one basis."""
 
     def through(self, posterior: Posterior) -> RemoteRows:
-        """Return the rows with eta replaced by its posterior."""
+        """Return the rows with eta replaced by a posterior."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +69,7 @@ class Rows:
     weights : array of shape (n,), optional
         Sample weights.
     whole : RemoteRows, optional
-        All rows, if these are a draw of them. Sums are taken over all rows; everything else reads the draw.
+        All rows, if these are a random sample of them. Sums are over all rows; everything else reads the sample.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Rows:
 
     @cached_property
     def engines(self) -> dict[str, Any]:
-        """Engines over these rows, by basis: kept with the rows, so that all rules share what an engine prepares."""
+        """Engines over these rows, by basis; all rules share them and what they prepare."""
         return {}
 
     @property
@@ -145,7 +145,7 @@ class Rows:
 
     @property
     def n_total(self) -> int:
-        """Number of rows, those on a cluster included."""
+        """Number of rows, including those on a cluster."""
         return self.n_rows if self.whole is None else self.whole.n_rows
 
     @property
@@ -188,7 +188,7 @@ class Rows:
             yield self.take(slice(first, first + size))
 
     def through(self, posterior: Posterior) -> Rows:
-        """Return the rows with eta replaced by its posterior."""
+        """Return the rows with eta replaced by a posterior."""
         whole = None if self.whole is None else self.whole.through(posterior)
         return replace(self, eta=posterior(self.eta), whole=whole)
 

@@ -2,7 +2,8 @@
 
 A session drives a *fit*, a generator of queries (:mod:`postshift.core.queries`), and never asks the same query twice.
 With a journal, every answer is on disk before the next query is asked. A session that is opened again with the same
-journal replays the fit: what the journal answers is not asked again. Sums over the training rows are computed again.
+journal replays the fit: queries that the journal answers are not asked again. Sums over the training rows are computed
+again.
 
 The journal is a text file with one JSON object per line, and is only appended to:
 

@@ -155,7 +155,7 @@ _IN_MEMORY: list[Callable[[Rows], Engine]] = []
 
 
 def use_for_rows(make: Callable[[Rows], Engine]) -> None:
-    """Set how rows in memory become an engine; ``postshift.engines`` does, because the core imports no engine."""
+    """Set the function that makes engines of rows in memory; ``postshift.engines`` calls it when imported."""
     _IN_MEMORY[:] = [make]
 
 
@@ -272,7 +272,7 @@ def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:
 def _labels(block: Rows) -> IntArray:
     """Return the labels; raise if there are none."""
     if block.labels is None:
-        raise LabelError("these rows have no labels, and sums over the training rows need them: pass labels=...")
+        raise LabelError("these rows have no labels, but sums over training rows need them: pass labels=...")
     return block.labels
 
 

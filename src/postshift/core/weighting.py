@@ -35,7 +35,7 @@ class Weighting(Protocol):
         """Return P, the coefficients per basis function."""
 
     def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:
-        """Return the weighed entries of every displacement ``phi_l M_r h``: shape (L, R, L, P)."""
+        """Return the entries that have weights, for every displacement ``phi_l M_r h``: shape (L, R, L, P)."""
 
     def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the plug-in scores (n, m) whose argmax is the plug-in classifier."""
@@ -150,5 +150,5 @@ def weighting_named(name: str) -> Weighting:
 
 
 def _spread(rates: FloatArray) -> FloatArray:
-    """Return rates (l, k, r) as (l, r, k, m): the departing class's rate in every column."""
+    """Return rates (l, k, r) as (l, r, k, m): the rate of the class that mass leaves, in every column."""
     return np.repeat(np.moveaxis(rates, 2, 1)[..., None], rates.shape[2], axis=3)

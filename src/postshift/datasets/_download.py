@@ -52,8 +52,8 @@ def _keep(response: Any, target: Path, *, sha256: str, prepare: Prepare | None) 
             _flush(file)
         if found != sha256:
             raise DownloadError(
-                f"the {size:,} bytes received have sha256 {found} instead of {sha256}: the file was changed, at the "
-                "source or on the way"
+                f"the {size:,} bytes received have sha256 {found} instead of {sha256}: the file was changed at the "
+                "source or during the download"
             )
         if prepare is not None:
             content = prepare(partial.read_bytes())

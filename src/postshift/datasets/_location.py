@@ -44,7 +44,7 @@ def obtain(
     if found is not None:
         return found
     if not source.url:
-        third = f"ask the authors for it at {source.page}: they send it on request only"
+        third = f"ask the authors for it at {source.page}: it is only sent on request"
     elif not download:
         third = f"allow the download of {source.url} with download=True"
     else:
@@ -90,7 +90,7 @@ def _search(folder: str, names: tuple[str, ...], *, data_dir: PathLike | None) -
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether a path is a file; False in a folder that may not be read."""
+    """Return whether a path is a file; False if its folder cannot be read."""
     try:
         return path.is_file()
     except OSError:

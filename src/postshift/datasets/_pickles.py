@@ -64,7 +64,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads dicts, lists, tuples, numbers, texts, bytes and arrays of bytes; everything else is an error."""
+    """Reads dicts, lists, tuples, numbers, strings, bytes and arrays of bytes; everything else is an error."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the replacement of a name; any other name is an error."""
@@ -75,9 +75,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def unpickle(content: bytes) -> dict[bytes, Any]:
-    """Return a pickled dict of arrays of bytes, lists and texts; anything else is an ``UnpicklingError``.
+    """Return a pickled dict of arrays of bytes, lists and strings; anything else is an ``UnpicklingError``.
 
-    Texts written by Python 2 are bytes, and so are the keys.
+    Strings and keys written by Python 2 are bytes.
     """
     try:
         found = _Unpickler(io.BytesIO(content), encoding="bytes").load()

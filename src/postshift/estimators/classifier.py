@@ -48,7 +48,7 @@ from postshift.metrics import PredictionFunction
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Gathered:
-    """What the rule is fitted to: training rows, validation rows, and what belongs to the validation rows.
+    """The data that the rule is fitted to: training rows, validation rows, and their metadata.
 
     ``labelled`` are the rows whose labels a basis may be fitted to; no validation row is among them.
     """
@@ -204,7 +204,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         X, y : array-likes
             Training rows and their labels. If there is a validation sample, the labels may be noisy and the rows may
             come from another source. Dask collections stay on the workers; they need a frozen model and X_val. Bases
-            are then fitted to a draw of at most 200,000 rows, which is also used to choose rules.
+            are then fitted to a random sample of at most 200,000 rows, which is also used to choose rules.
         X_val, y_val : array-likes, optional
             Clean rows, on which the metric is optimised. ``y_val`` is not needed if the metric has its own labels.
             Dask collections are loaded into memory.
@@ -264,13 +264,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     def _dask_rows(self, X: Any, y: Any, weights: Any, stack: ExitStack, *, has_val: bool) -> DaskRows:
         """Return Dask collections as training rows; raise if the fit would need them in memory."""
         if not is_frozen(self.estimator):
-            raise SettingError(
-                "rows in Dask collections need a fitted model, which is not refitted: pass FrozenEstimator(model)"
-            )
+            raise SettingError("Dask collections need a fitted model that is not refitted: pass FrozenEstimator(model)")
         if y is None or not has_val:
-            raise SettingError(
-                "rows in Dask collections need labels and a validation sample in memory: give y and X_val"
-            )
+            raise SettingError("Dask collections need labels y and validation rows in memory: give y and X_val")
         return stack.enter_context(DaskRows({"X": X, "y": y, "sample_weight": weights}))
 
     def _training_rows(self, X: Any, y: Any, weights: Any) -> FeatureRows:
@@ -479,9 +475,9 @@ def _check_folds_have_weight(train: FeatureRows, splits: list[Split]) -> None:
 
 
 def _check_rows_are_known(goal: Any, gathered: _Gathered, train: FeatureRows, val: FeatureRows | None) -> None:
-    """Raise if a metric with its own labels would get other rows than those it has labels of."""
+    """Raise if a metric with its own labels would get other rows than those its labels belong to."""
     if isinstance(goal, PredictionFunction) and val is None and len(gathered.val.y) != len(train.y):
         raise SettingError(
-            f"metric {goal.name!r} would get {len(gathered.val.y)} of the {len(train.y)} rows, and cannot know "
-            "which: give X_val, the rows that it has labels of"
+            f"metric {goal.name!r} would get {len(gathered.val.y)} of the {len(train.y)} rows, but it has its own "
+            "labels and cannot know which rows these are: give X_val, the rows that its labels belong to"
         )

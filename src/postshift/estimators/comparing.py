@@ -60,7 +60,7 @@ def compare_labels(
 def _drawn(
     score: Callable[[IntArray, FloatArray | None], T], truth: IntArray, weights: FloatArray | None, *, reweighted: bool
 ) -> Iterator[T]:
-    """Yield the scores for draws of the rows."""
+    """Yield the scores for random samples of the rows."""
     rng = np.random.default_rng(0)
     rows, each = np.arange(len(truth)), np.ones(len(truth)) if weights is None else weights
     for _ in range(DRAWS):

@@ -1,6 +1,6 @@
-"""Dask collections as the training rows of an estimator: a draw of them in memory, all of them on the workers.
+"""Dask collections as the training rows of an estimator: a random sample in memory, all rows on the workers.
 
-Bases are fitted to the draw and rules are chosen by it, as for an array of as many rows. If the choice is a single
+Bases are fitted and rules are chosen on the sample, as for an array of that size. If the choice is a single
 rule, this rule reads sums over all rows. Dask is only imported if there is a Dask collection.
 """
 
@@ -46,13 +46,13 @@ def in_memory(value: Any, *, name: str) -> Any:
     n_rows = sum(_lengths(value))
     if n_rows > SMALL_ROWS:
         raise InputError(
-            f"{name} has {n_rows} rows, but must fit into memory: give at most {SMALL_ROWS}, a draw of the rows"
+            f"{name} has {n_rows} rows, but must fit into memory: give at most {SMALL_ROWS}, such as a random sample"
         )
     return value.compute()
 
 
 class DaskRows(AbstractContextManager["DaskRows"]):
-    """The training rows of a fit, as Dask collections with the same partitions; closing it stops what it started.
+    """The training rows of a fit, as Dask collections with the same partitions; closing it closes what it started.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         return int(self._sizes.sum())
 
     def draw(self, *, seed: int) -> dict[str, Any]:
-        """Return a draw of the rows in memory, from each partition by its share; all rows if they are few."""
+        """Return a random sample of the rows in memory, from each partition by its share; all rows if there are few."""
         from dask import delayed
 
         if self.n_rows == 0:
@@ -99,7 +99,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         return {name: _concatenated(list(parts)) for name, parts in zip(self._names, columns, strict=True)}
 
     def behind(self, table: Rows, make: Make) -> Rows:
-        """Return the rows of the draw, with all rows attached as ``whole`` if there are more."""
+        """Return the rows of the sample, with all rows attached as ``whole`` if there are more."""
         return table if table.n_rows >= self.n_rows else replace(table, whole=self._tables(make, table))
 
     def _tables(self, make: Make, like: Rows) -> RemoteDaskRows:
@@ -123,7 +123,7 @@ class DaskRows(AbstractContextManager["DaskRows"]):
         )
 
     def _row_counts(self, first: Any) -> IntArray:
-        """Return the number of rows of every partition; it is computed if the collection does not know it."""
+        """Return the number of rows of every partition; it is computed if it is not known."""
         from dask import delayed
 
         if hasattr(first, "chunks") and not np.isnan(first.chunks[0]).any():
@@ -149,7 +149,7 @@ class RemoteDaskRows:
         return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
 
     def through(self, posterior: Posterior) -> RemoteDaskRows:
-        """Return the rows with eta replaced by its posterior."""
+        """Return the rows with eta replaced by a posterior."""
         return replace(self, posteriors=(*self.posteriors, posterior))
 
 
@@ -201,7 +201,7 @@ def _drawn(names: Sequence[str], count: int, seed: Sequence[int], *given: Any) -
 
 
 def drawn_places(n_rows: int, count: int, seed: Sequence[int]) -> IntArray:
-    """Return the places of ``count`` rows drawn out of ``n_rows``, in their order."""
+    """Return the positions of ``count`` rows drawn at random from ``n_rows``, in ascending order."""
     return np.sort(np.random.default_rng(seed).choice(n_rows, size=min(count, n_rows), replace=False))
 
 
@@ -264,7 +264,7 @@ def _concatenated(parts: list[Any]) -> Any:
 
 
 def _lengths(collection: Any) -> list[int]:
-    """Return the number of rows of every partition; it is computed if the collection does not know it."""
+    """Return the number of rows of every partition; it is computed if it is not known."""
     import dask
 
     if hasattr(collection, "chunks") and not np.isnan(collection.chunks[0]).any():

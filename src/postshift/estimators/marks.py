@@ -41,7 +41,7 @@ def mark_of(eta: FloatArray, codes: IntArray | None, *, n_rows: int | None = Non
 
 
 def compared(kept: Mark, new: Mark) -> Compared:
-    """Return whether new rows, with all their probabilities, are those of a kept mark.
+    """Return whether new rows, with all their probabilities, are the rows of a stored mark.
 
     Labels are compared if both are known. Rows with the same means but another order, or other labels, are recognised.
     """

@@ -1,4 +1,4 @@
-"""The base model's probabilities: of a fitted model, or out of fold for the rows it is fitted to."""
+"""The base model's probabilities: those of a fitted model, or out-of-fold ones for the rows it is fitted to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
     """Return the model's probabilities (n, m), a column for each of ``classes``; classes unknown to it get 0."""
     if not hasattr(model, "predict_proba"):
         raise InputError(
-            f"{model!r} has no predict_proba: wrap it in sklearn.calibration.CalibratedClassifierCV, which has one"
+            f"{model!r} has no predict_proba: wrap it in sklearn.calibration.CalibratedClassifierCV, which adds it"
         )
     given = check_eta(model.predict_proba(X), name="the model's predict_proba")
     if np.array_equal(model.classes_, classes):
@@ -49,7 +49,7 @@ def eta_of(model: Any, X: Any, classes: Any) -> FloatArray:
 
 
 def one_a_row(values: Any, *, name: str) -> Any:
-    """Return values as an array (n,), none of them missing."""
+    """Return values as an array (n,); raise if any is missing."""
     try:
         found = column_or_1d(values, warn=True)
     except ValueError as error:
@@ -87,7 +87,7 @@ def label_values(values: Any, *, name: str) -> Any:
 
 
 def _kind(label: Any) -> str:
-    """Return what a label is: a string, a number, or the name of its type."""
+    """Return the kind of a label: a string, a number, or the name of its type."""
     if isinstance(label, str):
         return "strings"
     return "numbers" if isinstance(label, Real | np.bool_) else type(label).__name__
@@ -108,7 +108,7 @@ def positions(
     strange = classes[codes] != values
     if strange.any():
         raise LabelError(
-            f"{name} has {int(strange.sum())} values that are none of the {len(classes)} {what} "
+            f"{name} has {int(strange.sum())} values that are not among the {len(classes)} {what} "
             f"({_few(classes)}), e.g. {values[strange][:1].tolist()[0]!r}: {remedy}"
         )
     return np.asarray(codes, dtype=np.intp)
@@ -181,7 +181,7 @@ def _held_out_eta(
 
 
 def _are_positions(values: Any, classes: Any) -> bool:
-    """Return whether the classes are 0 to m - 1 in order and the labels are among them: nothing to look up."""
+    """Return whether the classes are 0 to m - 1 in order and all labels are among them: labels are positions."""
     if values.dtype.kind not in "iu" or not np.array_equal(classes, np.arange(len(classes))):
         return False
     return len(values) == 0 or (values.min() >= 0 and values.max() < len(classes))

@@ -12,7 +12,7 @@ from postshift.rules.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRecord:
-    """One look at an iterate of the Frank-Wolfe loop of one rule."""
+    """One iteration of the Frank-Wolfe loop of one rule."""
 
     rule: str
     iteration: int
@@ -22,7 +22,7 @@ class HistoryRecord:
 
 
 class History(tuple[HistoryRecord, ...]):
-    """The looks of all rules with a Frank-Wolfe loop, in their order; other rules have none.
+    """The iterations of all rules that have a Frank-Wolfe loop, in order.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Routing of ``fit(..., **params)`` to the base model, the metric and the splitter.
 
-With scikit-learn's metadata routing enabled, requests decide. Without it, names do: what the metric reads goes to the
-metric, ``groups`` to a metric over groups and to a splitter that uses groups, everything else to the model's fit.
-If both read groups and there is a validation sample, ``groups_val`` are the groups of its rows.
+With scikit-learn's metadata routing enabled, requests decide. Without it, names decide: arguments that the metric reads
+go to the metric, ``groups`` to a metric over groups and to a splitter that uses groups, everything else to the model's
+fit. If both read groups and there is a validation sample, ``groups_val`` are the groups of its rows.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class RowsOf:
     bases: Mapping[str, Any]
 
     def __call__(self, X: Any, *, eta: Any = None, codes: Any = None, weights: Any = None) -> Rows:
-        """Return the rows of features; ``eta`` are probabilities that are known already."""
+        """Return the rows of features; ``eta`` are the probabilities if they are already known."""
         found = eta_of(self.model, X, self.classes) if eta is None else eta
         phi = {name: np.asarray(basis.transform(X)) for name, basis in self.bases.items()}
         return Rows.of(found, bases=phi, labels=codes, weights=weights)
@@ -110,9 +110,9 @@ def fitted_bases(
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the fitted bases by name, and their functions of the validation rows.
 
-    A basis that reads labels is fitted to ``labelled``, which are not validation rows: a tree that is fitted to the
-    rows that choose among the rules would score too high. If there are no such rows, the default basis is left out, and
-    a basis that the user chose is an error.
+    A basis that reads labels is fitted to ``labelled``, which are not validation rows: a tree fitted to the rows on
+    which rules are chosen would score too high. If there are no such rows, the default basis is left out, and a basis
+    that the user chose is an error.
     """
     fitted: dict[str, Any] = {}
     phi: dict[str, FloatArray] = {}
@@ -130,7 +130,7 @@ def fitted_bases(
 
 
 def _fitted(basis: Any, rows: FeatureRows | None, name: str, *, asked_for: bool) -> Any:
-    """Return a fitted copy, or None if the default basis cannot be fitted to these rows (texts, images)."""
+    """Return a fitted copy, or None if the default basis cannot be fitted to these rows (text, images)."""
     if rows is None:
         raise BasisError(
             f"basis {name!r} is fitted to labels, which must not be those of the rows that choose among the rules: "

@@ -145,8 +145,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         eta_train, y_train : array-like, optional
             Probabilities and (noisy, shifted) labels of training rows. If the model was fitted to these rows, give
             out-of-fold probabilities. If eta_train is a Dask collection, all arguments about the training rows must be
-            Dask collections. They stay on the workers, and rules are chosen by a draw of at most 200,000 rows. Dask
-            collections of the validation rows are loaded into memory.
+            Dask collections. They stay on the workers, and rules are chosen on a random sample of at most 200,000 rows.
+            Dask collections of the validation rows are loaded into memory.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
@@ -225,12 +225,12 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=rows, **how)
 
     def _rows_of(self, name: str) -> RowsOfArrays:
-        """Return what makes rows from arguments of this name."""
+        """Return the object that makes rows from the arguments ``eta_NAME``, ``y_NAME`` and so on."""
         remedy = DROP_ROWS if self.classes is not None else "give classes=[...], a label for each column"
         return RowsOfArrays(classes=self.classes_, name=name, remedy=remedy)
 
     def _drawn_rows(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
-        """Return a draw of Dask collections, with all rows attached until the stack is closed."""
+        """Return a random sample of Dask collections, with all rows attached until the stack is closed."""
         parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
         parts |= {f"phi_train[{name}]": part for name, part in _named_phi(phi).items()}
         rows, make = stack.enter_context(DaskRows(parts)), self._rows_of("train")
@@ -249,7 +249,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         for rule in self.rule_.rules:
             given, n_bases = rows.bases.get(rule.basis), rule.mixture.n_bases
             if given is None:
-                raise BasisError(f"the rule reads basis {rule.basis!r}: give phi, as in fit")
+                raise BasisError(f"the rule uses basis {rule.basis!r}: give phi, as in fit")
             if given.shape[1] != n_bases:
                 raise ShapeError(f"phi must have {n_bases} columns, as in fit. Got {given.shape[1]} instead")
         return rows

@@ -1,4 +1,4 @@
-"""What PostShiftClassifier and PostShifter share: the fit to rows, and its attributes."""
+"""The common part of PostShiftClassifier and PostShifter: the fit to rows, and its attributes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Shifts:
             del self._session
 
     def _begin(self) -> None:
-        """Forget an earlier fit, so that a failed fit leaves no rule, and check the parameters."""
+        """Remove the results of an earlier fit, so that a failed fit leaves no rule, and check the parameters."""
         for name in ("rule_", "_best"):
             vars(self).pop(name, None)
         check_method(self.method)
@@ -187,7 +187,7 @@ def effective_weights(rule: AveragedRule, table: Rows) -> FloatArray:
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a whole number for what scikit-learn takes as random_state."""
+    """Return an integer seed from a ``random_state`` of scikit-learn."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
@@ -195,7 +195,7 @@ def seed_of(random_state: Any) -> int:
 
 @contextmanager
 def recorded() -> Iterator[list[str]]:
-    """Record the texts of the warnings that the user's filters show, and show them."""
+    """Record the messages of the warnings that the user's filters show, and show them."""
     texts: list[str] = []
     with warnings.catch_warnings():
         shown = warnings.showwarning
@@ -233,8 +233,10 @@ def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
         named.append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
     more = f" and {len(few.categories) - NAMED} more" if len(few.categories) > NAMED else ""
     said = (
-        f"fewer than {FEWEST} validation rows are of class {', '.join(named)}{more}: their part of the score is chance"
+        f"fewer than {FEWEST} validation rows are of class {', '.join(named)}{more}: their part of the score is mostly "
+        "chance"
     )
     if few.score is None or few.base_score is None:
-        return f"{said}. Give more rows of them"
-    return f"{said}. Without them the score is {few.score:.3f}, the base's {few.base_score:.3f}. Give more rows of them"
+        return f"{said}. Give more rows of these classes"
+    without = f"Without them, the score is {few.score:.3f} (base {few.base_score:.3f})"
+    return f"{said}. {without}. Give more rows of these classes"

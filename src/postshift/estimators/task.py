@@ -91,12 +91,12 @@ class Task:
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the distinct groups, sorted, if there are any; raise if the metric does not read some metadata."""
+    """Return the distinct groups, sorted, if there are any; raise if some metadata is not read by the metric."""
     names = metadata_names(metric)
     for name in metadata:
         if name not in names:
             hint = {"sample_weight": "; did you mean 'sample_weight_val'?"}.get(name, "")
-            found = f"it reads {sorted(names)}" if names else "it reads nothing but labels and weights"
+            found = f"it reads {sorted(names)}" if names else "it only reads labels and weights"
             raise SettingError(f"metric {metric!r} does not read {name!r}: {found}{hint}")
     if GROUPS not in metadata:
         return None

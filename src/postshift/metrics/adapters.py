@@ -64,7 +64,7 @@ class ConfusionFunction(UserFunction):
 
     @property
     def n_categories(self) -> int:
-        """The number of rows of the matrices; an AttributeError if they are the classes."""
+        """The number of rows of the matrices; raises AttributeError if they are the classes."""
         if self.categories is None:
             raise AttributeError("the rows of the matrices are the classes")
         return self.categories

@@ -17,9 +17,9 @@ from postshift.metrics.adapters import LabelFunction, PredictionFunction
 class LabelOracle:
     """Answers with a function of true and predicted labels, from validation labels held here.
 
-    A function that takes weights is shown each row of a randomised classifier once for each label it may get, with
-    the label's probability times the row's weight: its value is exact. Any other is shown drawn labels. The answers
-    are signed so that greater is better.
+    A function that takes weights gets each row of a randomised classifier once for each possible label, with the
+    label's probability times the row's weight, so its value is exact. Other functions get labels drawn at random. The
+    answers are signed so that greater is better.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class LabelOracle:
         given = check_weights(weights, n_rows=n_rows, name="validation weights")
         if given is not None and not function.takes_weights:
             raise MetricError(
-                f"metric {function.name!r} takes no sample_weight, and the validation rows have weights: "
+                f"metric {function.name!r} takes no sample_weight, but the validation rows have weights: "
                 "give the function an argument sample_weight, or leave the weights out"
             )
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
         self._metadata = _per_row(metadata or {}, function, n_rows=n_rows)
 
     def answer(self, query: Query) -> float:
-        """Return the function's value of what is shown, greater being better."""
+        """Return the value of the function; greater is better."""
         if query.n_rows != len(self._labels):
             raise ShapeError(
                 f"query {query.key!r} is about {query.n_rows} validation rows; "
@@ -105,7 +105,7 @@ class LabelOracle:
 
 
 class PredictionOracle:
-    """Answers with a function of predictions that keeps its labels to itself, greater being better.
+    """Answers with a function of predictions that has its own labels; greater is better.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class PredictionOracle:
         self._oracle = SoftOracle(self._value) if function.soft else HardOracle(self._value)
 
     def answer(self, query: Query) -> Any:
-        """Return the function's value of what is shown."""
+        """Return the value of the function."""
         if query.kind != self.kind:
             raise MetricError(f"query {query.key!r} is of kind {query.kind!r}; this oracle serves {self.kind!r}")
         return self._oracle.answer(query)
@@ -141,7 +141,7 @@ class PredictionOracle:
 
 
 def _per_row(metadata: Mapping[str, Any], function: LabelFunction, *, n_rows: int) -> dict[str, Any]:
-    """Return the further arguments as arrays, refused unless they are those that the function takes."""
+    """Return the further arguments as arrays; raise unless they are those that the function takes."""
     if set(metadata) != set(function.metadata):
         raise SettingError(
             f"metric {function.name!r} needs the metadata {sorted(function.metadata)}. Got {sorted(metadata)} instead"
@@ -150,6 +150,6 @@ def _per_row(metadata: Mapping[str, Any], function: LabelFunction, *, n_rows: in
     for name, values in arrays.items():
         if values.ndim == 0 or len(values) != n_rows:
             raise ShapeError(
-                f"metadata {name!r} must have one value a row ({n_rows}). Got shape {values.shape} instead"
+                f"metadata {name!r} must have one value per row ({n_rows} rows). Got shape {values.shape} instead"
             )
     return arrays

@@ -52,14 +52,14 @@ def _rate(stem: str, kind: Callable[..., RateMetric], about: str) -> dict[str, C
     """Return the entries of a rate: that of the positive class, and its averages over the classes."""
     return {
         stem: CatalogueEntry(
-            f"{about}, of the positive of two classes", partial(_of_one_class, stem, kind), OF_ONE_CLASS
+            f"{about}, for the positive of two classes", partial(_of_one_class, stem, kind), OF_ONE_CLASS
         ),
         f"{stem}_macro": CatalogueEntry(
             f"{about}, mean over the classes", MacroF1 if kind is FBeta else partial(kind, average="macro")
         ),
-        f"{stem}_micro": CatalogueEntry(f"{about}, of all classes together", partial(kind, average="micro")),
+        f"{stem}_micro": CatalogueEntry(f"{about}, pooled over the classes", partial(kind, average="micro")),
         f"{stem}_weighted": CatalogueEntry(
-            f"{about}, mean over the classes, weighted with their sizes", partial(kind, average="weighted")
+            f"{about}, mean over the classes, weighted by their sizes", partial(kind, average="weighted")
         ),
     }
 
@@ -71,7 +71,7 @@ def _of_one_class(stem: str, kind: Callable[..., RateMetric], *, n_classes: int,
         return BinaryF1(positive) if kind is FBeta else kind(average="binary", positive=positive)
     if positive is None:
         raise SettingError(
-            f"metric {stem!r} is for two classes, and there are {n_classes}: use '{stem}_macro', or name one class, "
+            f"metric {stem!r} is for two classes, but there are {n_classes}: use '{stem}_macro', or name one class, "
             f"'{stem}[CLASS]'"
         )
     return kind(average="one_vs_rest", positive=positive)
@@ -87,15 +87,19 @@ METRICS: dict[str, CatalogueEntry] = {
     "matthews_corrcoef": CatalogueEntry("correlation of true and predicted classes", MatthewsCorrelation),
     "cohen_kappa": CatalogueEntry("agreement above chance", CohenKappa),
     "cohen_kappa_linear": CatalogueEntry(
-        "agreement above chance, an error costs the distance of the classes", partial(CohenKappa, "linear")
+        "agreement above chance; the cost of an error is the distance between the classes",
+        partial(CohenKappa, "linear"),
     ),
     "cohen_kappa_quadratic": CatalogueEntry(
-        "agreement above chance, an error costs the squared distance of the classes", partial(CohenKappa, "quadratic")
+        "agreement above chance; the cost of an error is the squared distance between the classes",
+        partial(CohenKappa, "quadratic"),
     ),
     **_rate("f1", FBeta, "harmonic mean of precision and recall"),
     **_rate("precision", Precision, "share of the predictions of a class that are correct"),
     **_rate("recall", Recall, "share of the rows of a class that are found"),
-    **_rate("jaccard", Jaccard, "share of correct predictions among the rows that are of a class or predicted to be"),
+    **_rate(
+        "jaccard", Jaccard, "share of correct predictions among the rows that belong to a class or are predicted as it"
+    ),
     "group_g_mean": CatalogueEntry(
         "geometric mean of the recalls of all (group, class) pairs", GroupGMean, OVER_GROUPS
     ),
@@ -113,7 +117,7 @@ GAPS: dict[str, type[GapMetric]] = {
 
 
 def metric_catalogue() -> Mapping[str, str]:
-    """Return the names that ``metric_named`` knows, each with a line that describes the metric.
+    """Return the names that ``metric_named`` knows, each with a short description.
 
     In ``"accuracy - demographic_parity"`` and the names like it, any metric of the classes may replace the accuracy,
     and the gap may have a strength: ``"f1_macro - 0.5 * demographic_parity"``. A metric of one class and a gap may name
@@ -131,8 +135,8 @@ def metric_catalogue() -> Mapping[str, str]:
 def find_metric(name: str, *, label: str | None = None, with_gap: bool = False) -> CatalogueEntry:
     """Return the entry of a metric.
 
-    Raise if the name is unknown, if it is over groups and ``with_gap`` says that a gap is subtracted from it, or if it
-    has a class in brackets, ``label``, and is not about one class.
+    Raise if the name is unknown, if a metric over groups has a gap subtracted from it (``with_gap``), or if a metric
+    that is not about one class has a class in brackets (``label``).
     """
     entry = METRICS.get(name)
     if entry is None or (with_gap and entry.is_over_groups):

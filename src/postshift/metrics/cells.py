@@ -52,11 +52,11 @@ class CellMetric:
     greater_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise unless the function takes weights and nothing else but labels."""
+        """Raise unless the function takes labels and weights only."""
         if not self.function.takes_weights or self.function.metadata:
             raise MetricError(
-                f"metric {self.function.name!r} must take sample_weight and nothing else but labels to be a function "
-                "of the confusion matrix: use LabelOracle instead"
+                f"metric {self.function.name!r} must take only labels and sample_weight to be a function of the "
+                "confusion matrix: use LabelOracle instead"
             )
         check_in_range(self.total, name="total", low=0, high=np.inf, open_low=True, open_high=True)
         object.__setattr__(self, "classes", np.asarray(self.classes))
@@ -107,7 +107,7 @@ class CellMetric:
         """Return the value of the function on the cells that have weight."""
         true, predicted = np.nonzero(weights > 0)
         if not len(true):
-            raise MetricError(f"metric {self.name!r} got a confusion matrix without weight: all entries are 0")
+            raise MetricError(f"metric {self.name!r} got a confusion matrix whose entries are all 0")
         shown = weights[true, predicted]
         labels = self.classes[true], self.classes[predicted]
         return mapped(lambda: self.function(*labels, weights=shown), self.function.name)

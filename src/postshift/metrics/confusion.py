@@ -71,7 +71,7 @@ class MatthewsCorrelation:
         return ratio(total * (chance - found), np.sqrt(spread_true * spread_predicted))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with the column sums moving along; 0 where psi is 0 / 0."""
+        """Return d psi / d C_ij including the effect on the column sums; 0 where psi is 0 / 0."""
         chance, found, spread_true, spread_predicted = self._parts(confusion)
         loss, total = _disagreement(confusion.shape[-1], None), confusion.sum()
         lean = ratio(chance - found, spread_predicted) * (loss @ confusion.sum(axis=0))
@@ -125,7 +125,7 @@ class CohenKappa:
         return ratio(chance - found, chance)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with the column sums moving along; 0 where psi is 0 / 0."""
+        """Return d psi / d C_ij including the effect on the column sums; 0 where psi is 0 / 0."""
         loss = _disagreement(confusion.shape[-1], self.weights)
         chance, found = _losses(confusion, loss)
         moved = ratio(loss @ confusion.sum(axis=1), confusion.sum())
@@ -180,7 +180,7 @@ class LinearMetric:
         """Raise if the matrices have another shape."""
         if confusion.shape[-2:] != self.table.shape:
             raise ShapeError(
-                f"the {self.entries} matrix has shape {self.table.shape}, and there are {confusion.shape[-1]} classes "
+                f"the {self.entries} matrix has shape {self.table.shape}, but there are {confusion.shape[-1]} classes "
                 f"and confusion matrices of shape {confusion.shape[-2:]}: give {self.entries}s of that shape, with "
                 "true classes as rows and predicted classes as columns"
             )
@@ -236,7 +236,7 @@ def _losses(confusion: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def or_zero(numbers: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return numbers, 0 where they are negligible parts of the whole."""
+    """Return numbers, with 0 for those that are negligible parts of the whole."""
     return np.where(numbers > _VANISHED * whole, numbers, 0.0)
 
 

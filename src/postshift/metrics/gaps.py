@@ -88,7 +88,7 @@ class GapMetric(GroupMetric, ABC):
         return np.arange(self.n_classes) if self.positive is None else np.array([self.positive])
 
     def _levels(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rates (..., groups, slots) twice: -inf, then inf, where there are no rows."""
+        """Return the rates (..., groups, slots) twice; without rows they are -inf in the first, inf in the second."""
         above, below = self.parts(self.by_group(confusion))
         slots = self.slots(self._chosen)
         rates, present = ratio(above, below)[..., slots], below[..., slots] > 0
@@ -97,7 +97,7 @@ class GapMetric(GroupMetric, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemographicParityGap(GapMetric):
-    """The largest difference between groups in the share of rows that are predicted to be of a class.
+    """The largest difference between groups in the share of rows that are predicted as a class.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class DemographicParityGap(GapMetric):
     """
 
     name: ClassVar[str] = "demographic_parity"
-    about: ClassVar[str] = "difference between groups in the share predicted to be of a class"
+    about: ClassVar[str] = "difference between groups in the share of rows predicted as a class"
     weighting: ClassVar[str] = "full"
     is_symmetric: ClassVar[bool] = True
 
@@ -126,7 +126,7 @@ class DemographicParityGap(GapMetric):
         return above, np.broadcast_to(above.sum(axis=-1, keepdims=True), above.shape)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
-        """Return a column."""
+        """Return the rows and columns of the entries of a column."""
         return slice(None), slot
 
 
@@ -152,13 +152,13 @@ class EqualOpportunityGap(GapMetric):
         return np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-1)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
-        """Return an entry of the diagonal."""
+        """Return the row and the column of an entry of the diagonal."""
         return slot, slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualizedOddsGap(GapMetric):
-    """The largest difference between groups in the share predicted to be of a class, among the rows of any one class.
+    """The largest difference between groups in the share of rows predicted as a class, among the rows of one class.
 
     The parameters are those of ``DemographicParityGap``.
 
@@ -170,7 +170,7 @@ class EqualizedOddsGap(GapMetric):
     """
 
     name: ClassVar[str] = "equalized_odds"
-    about: ClassVar[str] = "difference between groups in the share predicted to be of a class, given the true class"
+    about: ClassVar[str] = "difference between groups in the share of rows predicted as a class, given the true class"
     weighting: ClassVar[str] = "full"
     is_symmetric: ClassVar[bool] = True
 
@@ -181,7 +181,7 @@ class EqualizedOddsGap(GapMetric):
         return table.reshape(flat), sizes.reshape(flat)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
-        """Return an entry."""
+        """Return the row and the column of an entry."""
         return divmod(slot, self.n_classes)
 
     def slots(self, chosen: IntArray) -> IntArray:

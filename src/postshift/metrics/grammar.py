@@ -41,7 +41,7 @@ class MetricText:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Return the parts of a text. A minus may be in a class: one before the name of a gap is preferred."""
+        """Return the parts of a text. A class may contain a minus: one before the name of a gap is preferred."""
         splits = [cls._split(text, place) for place in range(len(text)) if text.startswith(MINUS, place)]
         whole = [each for each in splits if each is not None]
         known = [each for each in whole if each.gap in GAPS]
@@ -50,7 +50,7 @@ class MetricText:
 
     @classmethod
     def _split(cls, text: str, place: int) -> Self | None:
-        """Return the parts if the minus at a place is the one before the gap; None if that leaves a bracket open."""
+        """Return the parts if the minus at a place is the one before the gap; None if a bracket is then left open."""
         left, right = text[:place], text[place + len(MINUS) :]
         head, bracket, rest = right.partition("[")
         strength, star, name = (part.strip() for part in head.rpartition("*"))

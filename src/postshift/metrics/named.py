@@ -131,7 +131,7 @@ def _built(
 def _positions(
     parts: MetricText, labels: Any, *, chosen: int | None, usual: int | None
 ) -> tuple[int | None, int | None]:
-    """Return the positions of the positive classes of the metric and of the gap; None for one that has none."""
+    """Return the positions of the positive classes of the metric and of the gap; None if it has none."""
     has_class, has_gap = METRICS[parts.name].is_of_one_class, parts.gap is not None
     of_metric = _position(parts.label, labels, chosen) if has_class else None
     of_gap = _position(parts.gap_label, labels, chosen) if has_gap else None
@@ -176,8 +176,8 @@ def _ambiguous(parts: MetricText, labels: Any) -> str:
     first, second = (repr(str(parts.with_class(name))) for name in names)
     called = f"{', '.join(POSITIVE_NAMES[:-1])} or {POSITIVE_NAMES[-1]}"
     return (
-        f"metric {str(parts)!r} is about the positive class, and the labels {names[0]!r} and {names[1]!r} do not say "
-        f"which that is (not exactly one of them is {called}): write {first} or {second}; PostShiftClassifier and "
+        f"metric {str(parts)!r} is about the positive class, but the labels {names[0]!r} and {names[1]!r} do not show "
+        f"which one that is (neither or both are called {called}): write {first} or {second}; PostShiftClassifier and "
         "PostShifter also take pos_label=, the command line --pos-label"
     )
 

@@ -85,7 +85,7 @@ class RateMetric(ABC):
         return np.asarray((self._shares(confusion) * ratio(self.coefficients[0] * hits, sizes)).sum(axis=-1))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
-        """Return d psi / d C_ij with row and column sums moving along; the weights of an average are held fixed."""
+        """Return d psi / d C_ij including the effect on row and column sums; the weights of an average are fixed."""
         a, b, c = self.coefficients
         hits, sizes = self._parts(confusion)
         shares = np.broadcast_to(self._shares(confusion), len(confusion))
@@ -102,7 +102,7 @@ class RateMetric(ABC):
             )
         if self.average == "one_vs_rest" and self.positive >= confusion.shape[-1]:
             raise ShapeError(
-                f"metric {self.name!r} is about the class at position {self.positive}, and there are "
+                f"metric {self.name!r} is about the class at position {self.positive}, but there are "
                 f"{confusion.shape[-1]} classes: give a position below {confusion.shape[-1]}"
             )
         counts = [np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)]
@@ -244,7 +244,7 @@ class Recall(RateMetric):
 
 @dataclass(frozen=True, slots=True)
 class Jaccard(RateMetric):
-    """The share of correct predictions among the rows of a class or predicted to be, ``TP / (TP + FN + FP)``.
+    """The share of correct predictions among the rows of or predicted as a class, ``TP / (TP + FN + FP)``.
 
     The parameters are those of ``FBeta``, without beta.
 

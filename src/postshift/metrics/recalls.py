@@ -171,7 +171,7 @@ class MinRecall(RecallMetric):
         return np.asarray(recalls.min(axis=-1))
 
     def slopes(self, recalls: FloatArray) -> FloatArray:
-        """Return 1 for the lowest, in case of ties for the first, and 0 for the others."""
+        """Return 1 for the lowest recall (the first if there are ties) and 0 for the others."""
         return np.asarray(np.eye(recalls.shape[-1])[np.argmin(recalls, axis=-1)])
 
     def smoothed(self, counts: Any) -> SmoothedMinimum:
@@ -182,7 +182,7 @@ class MinRecall(RecallMetric):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """What a minimum is taken over: units of ``width`` consecutive categories, each valued by the rates of its cells.
+    """The units that a minimum is taken over: ``width`` consecutive categories, valued by the rates of their cells.
 
     Each category of a unit is a cell and its rate is the recall. If ``pooled``, a unit has one cell and the rate is the
     accuracy of the unit. Arrays of cells have shape (..., units, cells).
@@ -193,7 +193,7 @@ class Units:
     pooled: bool = False
 
     def cells(self, numbers: FloatArray) -> FloatArray:
-        """Return numbers of categories (..., R) as numbers of cells."""
+        """Return values of categories (..., R) as values of cells (..., units, cells)."""
         table = numbers.reshape(*numbers.shape[:-1], numbers.shape[-1] // self.width, self.width)
         return table.sum(axis=-1, keepdims=True) if self.pooled else table
 
@@ -271,9 +271,11 @@ class SmoothedMinimum:
         return self.units.gradient(kept * slopes + through_mean, confusion)
 
     def _shrunk(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Return the values of the units, the shrunk rates, the share of each rate that is kept, and who has rows."""
+        """Return the values of the units, the shrunk rates, the share of each rate that is kept, and which count."""
         if confusion.shape[-2] != self.n_categories:
-            raise ShapeError(f"there are {self.n_categories} counts, and matrices of {confusion.shape[-2]} categories")
+            raise ShapeError(
+                f"matrices must have one row for each of the {self.n_categories} counts. Got {confusion.shape[-2]} rows"
+            )
         rates, sizes = self.units.rates(confusion)
         counts = self.units.cells(self.counts) * (sizes > 0)
         kept, has_rows = counts / (counts + PRIOR_ROWS), counts > 0
@@ -285,7 +287,7 @@ class SmoothedMinimum:
 def of_present(
     function: Callable[[FloatArray], FloatArray], rates: FloatArray, present: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return a function of the rates (..., k) that are present; 0 if none is."""
+    """Return a function of the rates (..., k) that are present; 0 if there are none."""
     if present.all():
         return function(rates)
     found = np.zeros(rates.shape[:-1])
@@ -299,7 +301,7 @@ def of_present(
 def slopes_of_present(
     slopes: Callable[[FloatArray], FloatArray], rates: FloatArray, present: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return the slopes by the rates (k,) that are present, 0 for the others."""
+    """Return the derivatives by the rates (k,) that are present; 0 for the others."""
     found = np.zeros(rates.shape)
     if present.any():
         found[present] = slopes(rates[present])

@@ -75,7 +75,7 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, po
 
 
 def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> ResolvedMetric:
-    """Return a metric of which greater is better, as a function of the confusion matrix if it is one."""
+    """Return the metric so that greater is better, as a function of the confusion matrix if possible."""
     if isinstance(metric, PredictionFunction):
         return metric
     if isinstance(metric, LabelFunction):
@@ -85,7 +85,7 @@ def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> Re
     if n_categories not in (len(classes), len(classes) * (n_groups or 1)):
         remedy = "pass groups=..., one value per row" if n_groups is None else f"there are {n_groups} groups"
         raise SettingError(
-            f"metric {metric.name!r} is for {n_categories} (group, class) pairs, and there are {len(classes)} classes: "
+            f"metric {metric.name!r} is for {n_categories} (group, class) pairs, but there are {len(classes)} classes: "
             f"{remedy}"
         )
     return maximised(metric)
@@ -115,7 +115,7 @@ def _from_callable(function: Any) -> LabelFunction:
 def _advice(name: str, required: list[str]) -> str:
     """Return the message that a function does not take two arguments, and which adapter it needs."""
     if len(required) == 1:
-        how = f"use from_confusion({name}) if it takes a confusion matrix, from_predictions({name}) if predictions"
+        how = f"use from_confusion({name}) if it takes a confusion matrix, else from_predictions({name})"
     elif len(required) == 3:
         how = (
             f"use from_labels({name}) if they are y_true, y_pred and one value per row; if they are (estimator, X, y), "

@@ -1,8 +1,8 @@
 """scikit-learn's scorers as metrics. No other module of the metrics imports scikit-learn; this one does when called.
 
 Functions of scikit-learn become metrics psi(C) of this library if their arguments are supported: these are fast and
-have gradients. They average over all classes, scikit-learn over the labels that occur. Any other function of predicted
-labels becomes a ``LabelFunction``.
+have gradients. They average over all classes; scikit-learn averages over the labels that occur. Any other function of
+predicted labels becomes a ``LabelFunction``.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def _check(scorer: Any, function: Any, arguments: Mapping[str, Any]) -> None:
     first = method if isinstance(method, str) else next(iter(method))
     if first != "predict":
         raise MetricError(
-            f"scorer {name!r} reads {first}, that is scores or probabilities, and not the predicted classes, which are "
-            f"what is fitted here: {_INSTEAD}"
+            f"scorer {name!r} reads {first}, that is, scores or probabilities, but postshift changes the predicted "
+            f"classes: {_INSTEAD}"
         )
     for module, reason in _FOREIGN.items():
         if str(getattr(function, "__module__", "")).startswith(module):
@@ -135,7 +135,7 @@ def _without_arguments(
 
 
 def _kappa(arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
-    """Return Cohen's kappa; None for weights if the classes are not sorted, as scikit-learn sorts them."""
+    """Return Cohen's kappa; None for weights and unsorted classes, because scikit-learn sorts them."""
     rest = {name for name, value in arguments.items() if not (name == "labels" and value is None)} - {"weights"}
     weights = arguments.get("weights")
     if rest or (weights is not None and not np.array_equal(np.sort(classes), classes)):
@@ -144,7 +144,7 @@ def _kappa(arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
 
 
 def _rate(kind: Callable[..., RateMetric], arguments: dict[str, Any], classes: Any) -> ConfusionMetric | None:
-    """Return a rate; None unless 0 / 0 counts 0 and all labels count."""
+    """Return a rate; None if scikit-learn's arguments change 0 / 0 or leave out labels."""
     given = {"average": "binary", "pos_label": 1, "zero_division": "warn", "labels": None} | arguments
     average, label = given.pop("average"), given.pop("pos_label")
     zero, labels = given.pop("zero_division"), given.pop("labels")
@@ -155,7 +155,7 @@ def _rate(kind: Callable[..., RateMetric], arguments: dict[str, Any], classes: A
     if average != "binary":
         return kind(average=average, **given)
     if len(classes) != 2:
-        raise MetricError(f"average='binary' is for two classes, and there are {len(classes)}: use average='macro'")
+        raise MetricError(f"average='binary' is for two classes, but there are {len(classes)}: use average='macro'")
     known = classes.tolist()
     if label not in known:
         raise MetricError(

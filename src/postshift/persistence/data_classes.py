@@ -1,6 +1,6 @@
 """The classes of postshift that a file may hold without being named in ``trusted``.
 
-They only hold data: numbers, texts, arrays, models, and each other. None of them runs a program, reads or writes a
+They only hold data: numbers, strings, arrays, models, and each other. None of them runs a program, reads or writes a
 path, or calls a function that its user did not name.
 """
 

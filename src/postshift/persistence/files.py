@@ -104,7 +104,7 @@ def _suffix_of(path: str | os.PathLike[str]) -> str:
 
 
 def _skops_bytes(model: Any) -> bytes:
-    """Return a skops file, after loading it once: skops writes some objects that it cannot load."""
+    """Return the bytes of a skops file, after loading it once: skops writes some objects that it cannot load."""
     skops = needed("skops.io")
     try:
         content: bytes = skops.dumps(model)
@@ -115,7 +115,7 @@ def _skops_bytes(model: Any) -> bytes:
 
 
 def _joblib_bytes(model: Any) -> bytes:
-    """Return a joblib file."""
+    """Return the bytes of a joblib file."""
     joblib, stream = needed("joblib"), io.BytesIO()
     try:
         joblib.dump(model, stream)
@@ -157,8 +157,8 @@ def _why_not_trusted(names: Sequence[str]) -> str:
     """Say which types in a file are not trusted, and what to do."""
     if ours := [name for name in names if name.startswith("postshift.")]:
         return (
-            f"holds more than data: {', '.join(ours)}. No rule and no metric of postshift holds this: do not load the "
-            "file, unless you know its source and name all of these in trusted=[...]"
+            f"holds more than data: {', '.join(ours)}. No rule or metric of postshift contains them: do not load the "
+            "file, unless you know its source and name all of them in trusted=[...]"
         )
     return (
         f"holds types that are not trusted: {', '.join(names)}. If you know them and the source of the file, load it "

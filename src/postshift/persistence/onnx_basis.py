@@ -26,7 +26,7 @@ def basis_to_onnx(basis: Basis, feeds: Mapping[str, Any]) -> Any:
     elif isinstance(basis, GroupBasis):
         functions = body.groups(basis)
     else:
-        raise ExportError(f"{type(basis).__name__} has no graph (leaves of trees and groups by value have)")
+        raise ExportError(f"{type(basis).__name__} cannot be converted to a graph (only TreeBasis and GroupBasis can)")
     body.graph.node("Identity", body.settled(basis, functions), output="phi")
     inputs = [helper.make_tensor_value_info(name, number, ["N", np.shape(feeds[name])[1]]) for name in body.read]
     output = helper.make_tensor_value_info("phi", number, ["N", len(basis.names_)])
@@ -44,7 +44,7 @@ class _BasisGraph:
     def leaves(self, basis: TreeBasis) -> str:
         """Return the leaf of each row: true in one of the columns."""
         if basis.texts_:
-            raise ExportError("it reads columns of text, and graphs only read numbers")
+            raise ExportError("it reads columns of text, but graphs only read numbers")
         graph, splits = self.graph, basis.splits_.checked(basis.n_features_in_)
         absent = graph.node("IsNaN", self._column(0))
         reached = {0: graph.node("Or", absent, graph.node("Not", absent))}  # true: all rows are at the root
@@ -60,7 +60,7 @@ class _BasisGraph:
         """Return the group of each row: true in one of the columns, or in none."""
         if basis.places_ is None:
             what = "the rows themselves" if basis.by is None else "a function"
-            raise ExportError(f"its groups are given by {what}, and graphs only read columns of numbers")
+            raise ExportError(f"its groups are given by {what}, but graphs only read columns of numbers")
         if not basis.unseen and not basis.has_rest_:
             raise ExportError("a graph cannot reject groups that were not seen in fit, as unseen=False does")
         keys = [key if isinstance(key, tuple) else (key,) for key in basis.groups_]
@@ -68,7 +68,7 @@ class _BasisGraph:
         for place, given in zip(basis.places_, zip(*keys, strict=True), strict=True):
             values = np.asarray(given)
             if values.dtype.kind not in "biuf":
-                raise ExportError("its groups are not numbers, and graphs only read numbers")
+                raise ExportError("its groups are not numbers, but graphs only read numbers")
             same = self.graph.node("Equal", self._column(place), self.graph.constant(values[None].astype(np.float64)))
             found = self.graph.node("And", found, same) if found else same
         return found
@@ -89,6 +89,6 @@ class _BasisGraph:
         """Return a column (N, 1) of the table, or the input of that column."""
         name = self._names[0 if self._is_table else place]
         if self._feeds[name].dtype == object:
-            raise ExportError(f"it reads the column {name!r} of text, and graphs only read numbers")
+            raise ExportError(f"it reads the column {name!r} of text, but graphs only read numbers")
         self.read[name] = None
         return self.graph.node("Gather", name, self.graph.constant([place]), axis=1) if self._is_table else name

@@ -172,7 +172,7 @@ class _RuleGraph:
     # -- the average, as in AveragedRule -------------------------------------------------------------------
 
     def label(self, rule: AveragedRule) -> str:
-        """Return the place of each row's label; a single rule keeps its own way of labelling."""
+        """Return the place of each row's label; a single rule labels in its own way."""
         if len(rule.rules) > 1:
             return self._graph.argmax(self._weighted(rule, self._vote if rule.votes else self._scores))
         return self._own_label(rule.rules[0])
@@ -243,8 +243,8 @@ class _RuleGraph:
         if name not in scores:
             known = ", ".join(sorted(scores))
             raise ExportError(
-                f"the weighting {name!r} of the rule {rule.name!r} has no ONNX graph ({known} have): save the model as "
-                ".joblib"
+                f"the weighting {name!r} of the rule {rule.name!r} has no ONNX graph (only {known} have one): save the "
+                "model as .joblib"
             )
         key = ("raised", id(rule), id(member))
         return self._once(key, lambda: scores[name](member, self._posterior(rule.posterior), rule.basis))
@@ -297,8 +297,8 @@ class _RuleGraph:
             return "eta"
         if not isinstance(posterior, Stack):
             raise ExportError(
-                f"the posterior {type(posterior).__name__} has no ONNX graph (Identity and Stack have): save the model "
-                "as .joblib"
+                f"the posterior {type(posterior).__name__} has no ONNX graph (only Identity and Stack have one): save "
+                "the model as .joblib"
             )
         return self._once(("posterior", id(posterior)), lambda: self._stacked(posterior))
 

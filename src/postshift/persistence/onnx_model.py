@@ -128,7 +128,7 @@ def _layouts(model: Any, X: Any) -> Iterator[_Layout]:
     if hasattr(rows, "columns"):
         columns = {str(name): np.asarray(rows[name])[:, None] for name in rows.columns}
         if taken := [name for name in columns if name in _TAKEN or name.startswith("phi_")]:
-            raise ExportError(f"its columns {taken} have names that the graph needs: rename them")
+            raise ExportError(f"the names of its columns {taken} are reserved in the graph: rename them")
         feeds = {
             name: column.astype(np.float64) if column.dtype.kind in "biuf" else column.astype(str).astype(object)
             for name, column in columns.items()
@@ -185,7 +185,7 @@ def _expected(model: Any, method: str, layout: _Layout) -> FloatArray:
             return np.asarray(getattr(model, method)(layout.rows), dtype=np.float64)
     except Exception as error:
         kind = type(model).__name__
-        raise ExportError(f"{kind} cannot be tested on these rows ({_line(error)}): give others as X") from error
+        raise ExportError(f"{kind} cannot be tested on these rows ({_line(error)}): give other rows as X") from error
 
 
 def _conversion(model: Any, method: str, layout: _Layout, *, single: bool) -> Any:
@@ -219,7 +219,7 @@ def _gap(converted: Any, layout: _Layout, expected: FloatArray, *, single: bool)
     }
     (found,) = session.run([_last_output(converted)], feeds)
     if found.shape != expected.shape:
-        raise ExportError(f"its graph gives shape {found.shape}, the model {expected.shape}")
+        raise ExportError(f"its graph gives shape {found.shape}, but the model gives {expected.shape}")
     if found.dtype == np.float32 and not single:
         raise ExportError("it only has single precision")
     return float(np.abs(found - expected).max())

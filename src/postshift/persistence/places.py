@@ -136,7 +136,7 @@ class _Walk:
             _check_names(kind, given, place)
         for name, part in given.items():
             if not is_dataclass(kind) and hasattr(inspect.getattr_static(kind, name, None), "__get__"):
-                raise _misplaced(part, f"what every {kind.__name__} has there", f"{place}.{name}")
+                raise _misplaced(part, f"the fixed value that every {kind.__name__} has there", f"{place}.{name}")
             self.check(part, hints.get(name, _OWN), f"{place}.{name}")
         if isinstance(value, tuple):
             self._check_container(value, kind.__orig_bases__[0], place)
@@ -150,7 +150,7 @@ class _Walk:
 
 
 def _check_names(kind: Any, given: Collection[str], place: str) -> None:
-    """Raise if an object does not have exactly the fields of its class; a class without fields has none."""
+    """Raise if the attributes of an object are not exactly the fields of its class."""
     expected = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     if set(given) != expected:
         named = f"{place.lstrip('.') or 'it'}, a {class_name(kind)},"
@@ -178,7 +178,7 @@ def _hints(kind: Any) -> Mapping[str, Any]:
 
 
 def _said(hint: Any) -> str:
-    """Return an annotation in words."""
+    """Return the description of an annotation for messages."""
     origin = get_origin(hint)
     if origin in {Union, types.UnionType}:
         return " or ".join(map(_said, get_args(hint)))

@@ -35,7 +35,7 @@ def check_savable(model: Any) -> None:
 
 def not_saved(error: Exception, suffix: str) -> ExportError:
     """Return the error for a model that pickle or skops cannot save."""
-    return ExportError(f"the model cannot be saved as {suffix}: {error}. If that is a part of yours, {_REMEDY}")
+    return ExportError(f"the model cannot be saved as {suffix}: {error}. If that is an object of your own, {_REMEDY}")
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:

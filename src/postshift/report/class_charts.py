@@ -40,7 +40,7 @@ Series = tuple[str, Sequence[float], str]  # its name, the share of every class,
 
 
 def weight_charts(facts: Facts) -> tuple[Chart, ...]:
-    """Return the weights per class over all rows, and under the basis functions with most rows, on one scale."""
+    """Return the weights per class over all rows, and under the basis functions with the most rows, on one scale."""
     functions = sorted(facts.weights.functions, key=lambda f: -f.n_rows)[:SHOWN_FUNCTIONS]
     weights = [facts.weights.by_class, *(f.by_class for f in functions)]
     titles = ["Weights, all rows", *(f"Weights, {fitting(f.name, _TITLE)} ({f.n_rows:,.0f} rows)" for f in functions)]
@@ -131,8 +131,8 @@ def _known_shares(facts: Facts) -> list[Series]:
     every = (
         ("training labels", shares.training, "s-train"),
         (f"{facts.sample} labels", shares.validation, "s-val"),
-        ("mean probability by the model, training rows", shares.by_model_in_training, ""),
-        (f"mean probability by the model, {facts.sample} rows", shares.by_model, ""),
+        ("model's mean probability, training rows", shares.by_model_in_training, ""),
+        (f"model's mean probability, {facts.sample} rows", shares.by_model, ""),
         ("predicted before", shares.before, "s-before"),
         ("predicted after", shares.after, "s-after"),
     )
@@ -158,5 +158,5 @@ def _marker(look: str, x: float, y: float) -> str:
 
 
 def _largest(sizes: FloatArray) -> list[int]:
-    """Return the classes of the largest sizes, in the order of the classes; all if they are few."""
+    """Return the largest classes, in the order of the classes; all if there are few."""
     return [int(k) for k in np.sort(np.argsort(-sizes, kind="stable")[:SHOWN_CLASSES])]

@@ -1,4 +1,4 @@
-"""Frozen dataclasses of plain values from JSON types, by their annotations; ``dataclasses.asdict`` is the way there."""
+"""Build frozen dataclasses from JSON types, by their annotations; ``dataclasses.asdict`` is the inverse."""
 
 from __future__ import annotations
 

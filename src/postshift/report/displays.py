@@ -96,7 +96,7 @@ class WeightsDisplay:
 
 
 class HistoryDisplay:
-    """The metric at every iteration, one line for every rule that loops.
+    """The metric at every iteration, one line for every rule with a Frank-Wolfe loop.
 
     Use :meth:`from_estimator` to create one; costs are drawn without their minus, so lower is better.
 
@@ -153,7 +153,7 @@ class HistoryDisplay:
         if rules:
             _legend(self.ax_)
         else:
-            self.ax_.set_title("no rule of the result is fitted in a loop")
+            self.ax_.set_title("no rule of the result has a Frank-Wolfe loop")
         return self
 
 
@@ -226,7 +226,9 @@ class ConfusionChangeDisplay:
         """
         gather.check_estimator(estimator)
         if y is None:
-            raise LabelError("the true labels are needed: give y of X or, without X, of the validation rows of the fit")
+            raise LabelError(
+                "the true labels are needed: give y, the labels of X or, without X, of the validation rows of the fit"
+            )
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if X is None:
             page_rows.check_number_of_rows(estimator, y, what="without X, y")

@@ -1,4 +1,4 @@
-"""Everything the report shows, as plain numbers and texts. It is gathered once, stored as JSON and rendered from there.
+"""Everything the report shows, as plain numbers and strings: gathered once, stored as JSON and rendered from there.
 
 Classes are given by their positions in ``Facts.classes``. Rows are given by their numbers, from 0, among the rows that
 the page is about: the validation rows of the fit, or test rows.
@@ -171,7 +171,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """The share of every class among labels and predictions, and its mean probability by the model."""
+    """The share of every class among labels and predictions, and the model's mean probability of it."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -416,7 +416,7 @@ class Facts:
         found = values.pop("format", None) if isinstance(values, dict) else None
         if found != FORMAT:
             raise ArchiveError(
-                f"the facts have format {found!r}, and this version of postshift reads format {FORMAT}: render them "
+                f"the facts have format {found!r}, but this version of postshift reads format {FORMAT}: render them "
                 "with the version that wrote them"
             )
         try:

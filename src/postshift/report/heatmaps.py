@@ -108,7 +108,7 @@ def _outcome(change: float, *, hit: bool) -> str:
 
 
 def _hits_less_errors(shares: FloatArray) -> FloatArray:
-    """Return the numbers of errors, which are off the diagonal, with a minus."""
+    """Return the numbers with a minus off the diagonal, where the errors are."""
     return np.where(np.eye(len(shares), dtype=bool), shares, -shares)
 
 
@@ -130,7 +130,7 @@ def label_changes_chart(facts: Facts) -> Chart | None:
 
 
 def most_changed(before: FloatArray, after: FloatArray, *, limit: int = SHOWN_CLASSES) -> IntArray:
-    """Return the classes whose rows and columns change most, then the largest, in their order; all if they are few."""
+    """Return the classes whose rows and columns change most, then the largest, in their order; all if there are few."""
     apart = np.abs(after - before)
     moved = apart.sum(axis=0) + apart.sum(axis=1)
     size = before.sum(axis=1) + after.sum(axis=1)

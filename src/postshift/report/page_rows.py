@@ -25,8 +25,8 @@ def check_number_of_rows(estimator: Any, rows: Any, *, what: str = "without labe
     wanted, found = estimator.diagnostics_.n_val, _num_samples(rows)
     if wanted != found:
         raise ShapeError(
-            f"{what} must be of the {wanted} validation rows of the fit, in the same order; if the fit was given none, "
-            f"they are the training rows that it held out. Got {found} rows instead"
+            f"{what} must be of the {wanted} validation rows of the fit, in the same order (without X_val, these are "
+            f"the training rows that were held out). Got {found} rows instead"
         )
 
 
@@ -102,7 +102,7 @@ def scores_of_test_rows(
     goal = goal_of(metric, **how, pos_label=pos_label)
     if isinstance(goal, PredictionFunction):
         raise MetricError(
-            f"metric {goal.name!r} only knows the labels of the validation rows: score test rows by another metric, "
+            f"metric {goal.name!r} only knows the labels of the validation rows: score test rows with another metric, "
             "metric=NAME"
         )
     before, after = labels

@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets read texts that begi
 
 
 def samples_table(facts: Facts) -> TextTable | None:
-    """Return the scores of the test rows and of the validation rows; None if they are by two metrics."""
+    """Return the scores of the test rows and of the validation rows; None if their metrics differ."""
     if facts.test is None or facts.fit_metric is not None:
         return None
     found = []
@@ -122,7 +122,9 @@ def conditioning_table(facts: Facts) -> TextTable | None:
         for each in facts.conditioning
     ]
     header = ("rule", "largest condition number", "smallest rank")
-    return TextTable(caption="Equations of the rules that loop, worst iteration", header=header, rows=tuple(found))
+    return TextTable(
+        caption="Equations of the rules with a Frank-Wolfe loop, worst iteration", header=header, rows=tuple(found)
+    )
 
 
 def confusion_csv(facts: Facts) -> str:
@@ -133,7 +135,7 @@ def confusion_csv(facts: Facts) -> str:
 
 
 def to_csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """Return a CSV file as a data address; texts that spreadsheets would run as formulas are quoted."""
+    """Return a CSV file as a data address; strings that spreadsheets would run as formulas are quoted."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
@@ -142,7 +144,7 @@ def to_csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
 
 
 def _csv_cell(value: object) -> object:
-    """Return a cell that no spreadsheet runs as a formula; numbers in texts stay as they are."""
+    """Return a cell that no spreadsheet runs as a formula; strings that are numbers stay as they are."""
     if not isinstance(value, str) or not value.startswith(_FORMULA):
         return value
     try:

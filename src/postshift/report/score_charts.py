@@ -17,7 +17,7 @@ _SIZE = 4.5  # of a mark
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A line of the chart: a value, and an interval if there is one; ``look`` is the CSS class of the mark."""
+    """A line of the chart: a value, and its interval if there is one; ``look`` is the CSS class of the mark."""
 
     label: str
     value: float

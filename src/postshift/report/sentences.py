@@ -44,7 +44,7 @@ def judgement(facts: Facts) -> Judgement:
     endings = {
         "worth it": "worth it",
         "may be noise": "the difference may be noise",
-        "not worth it": "not worth it, the model alone is better",
+        "not worth it": "not worth using: the model alone is better",
         "no change": f"{'the model is kept as it is, and ' if facts.verdict.fallback else ''}no label changes",
         "best of several": f"the best of {len(facts.rules)} scores on the same rows",
     }
@@ -67,14 +67,14 @@ def kind_of(facts: Facts) -> Kind:
 
 
 def _on_which_rows(facts: Facts) -> str:
-    """Return the rows of the scores."""
+    """Return a phrase that names the rows of the scores."""
     verdict = facts.verdict
     if facts.test is not None:
         return f"on {facts.test.n_rows:,} test row{'' if facts.test.n_rows == 1 else 's'}"
     if verdict.in_fit:
         return f"on {rows(verdict.n_rows)} that were also used for the fit"
     some = rows(verdict.n_rows) if verdict.n_rows == verdict.n_val else f"{verdict.n_rows:,} of {rows(verdict.n_val)}"
-    return f"on {some} held out of the fit"
+    return f"on {some} held out from the fit"
 
 
 def _before_and_after(facts: Facts) -> str:
@@ -105,7 +105,9 @@ def _details(facts: Facts, kind: Kind) -> list[str]:
     if facts.test is None and facts.verdict.in_fit and not facts.verdict.fallback:
         found.append("The change on new rows may be smaller.")
     if kind == "best of several":
-        found.append("Scores alone give no honest interval: score the result on other rows before you rely on it.")
+        found.append(
+            "No interval can be computed from scores alone: score the result on other rows before you rely on it."
+        )
     return found
 
 
@@ -113,7 +115,7 @@ def change_sentence(facts: Facts) -> str:
     """Say how many labels change, and how many become right and wrong."""
     changes = facts.changes
     if changes.n_changed == 0:
-        return f"None of the {changes.n_rows:,} labels differs from the model's."
+        return f"None of the {changes.n_rows:,} labels differ from the model's."
     share, verb = percent(changes.n_changed / changes.n_rows), "differs" if changes.n_changed == 1 else "differ"
     said = f"{changes.n_changed:,} of {changes.n_rows:,} labels ({share}) {verb} from the model's"
     if changes.n_right is None or changes.n_wrong is None:
@@ -124,7 +126,7 @@ def change_sentence(facts: Facts) -> str:
 
 
 def choice_sentence(facts: Facts) -> str:
-    """Say how the result was chosen; for a cost without the scores, which have a minus in the reason."""
+    """Say how the result was chosen; for a cost, scores are left out, because the reason shows them with a minus."""
     verdict = facts.verdict
     if facts.metric.is_cost:
         weights = {rule.name: rule.weight for rule in facts.rules}
@@ -195,7 +197,7 @@ def _weight_sentence(facts: Facts, k: int) -> str:
 
 
 def _from_beliefs(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the model's probabilities; none if the model was fitted to these rows."""
+    """Return the reason found in the model's probabilities; none if the model was fitted to these rows."""
     if facts.refitted:
         return ""
     if not up:
@@ -227,7 +229,7 @@ def is_mislabelled(facts: Facts, belief: Belief) -> bool:
     """Return whether many rows of a class seem to have the label of the other class in training.
 
     Between two classes that are hard to separate, a calibrated model gives as much probability one way as the other. If
-    the training labels are known, the other class must also have what this class lacks among them.
+    the training labels are known, this class must also be too rare among them, and the other class too frequent.
     """
     if belief.mass * belief.to_other < ONE_WAY * belief.other_mass * belief.back:
         return False
@@ -253,24 +255,25 @@ def _swaps(facts: Facts) -> list[str]:
             one, two = facts.name(a.true), facts.name(b.true)
             found.append(
                 f"{one} and {two} look swapped in many training labels: {_mean_probability(facts, a)} for {two}, and "
-                f"rows of {two} one of {b.to_other:.2f} for {one}."
+                f"rows of {two} a mean probability of {b.to_other:.2f} for {one}."
             )
     return found
 
 
 def _from_shares(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the shares of the class."""
+    """Return the reason found in the shares of the class."""
     if facts.shares.training is None or facts.shares.validation is None:
         return ""
     here, there = facts.shares.validation[k], facts.shares.training[k]
     differs = here >= OTHER_SHARE * there if up else there >= OTHER_SHARE * here
     if not differs or here == there:
         return ""
-    return f"it makes up {percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
+    where = f"{percent(here)} of the {facts.sample} rows and {percent(there)} of the training labels"
+    return f"{facts.name(k)} makes up {where}"
 
 
 def _from_metric(facts: Facts, k: int, *, up: bool) -> str:
-    """Return the reason in the metric."""
+    """Return the reason found in the metric."""
     if not facts.metric.counts_classes_evenly or facts.shares.validation is None:
         return ""
     share, even = facts.shares.validation[k], 1 / len(facts.classes)

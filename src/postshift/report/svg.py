@@ -182,7 +182,7 @@ class Lines:
 def vertical_grid(
     lines: Lines, place: Scale, limits: tuple[float, float], *, wanted: int, factor: float = 1.0, unit: str = ""
 ) -> list[str]:
-    """Return vertical lines at round numbers, with the numbers times a factor below."""
+    """Return vertical lines at round numbers, with the numbers, times a factor, below them."""
     values = ticks(*limits, wanted=wanted)
     found = []
     for value in values:

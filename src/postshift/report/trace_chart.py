@@ -19,7 +19,7 @@ Point = tuple[int, float]  # the iteration or the number of queries, and the met
 
 
 def trace_chart(facts: Facts) -> Chart | None:
-    """Return the metric against iterations, or against queries if there were some; None if no rule loops."""
+    """Return the metric against iterations, or against queries if there were some; None if no rule has a loop."""
     if not facts.trace:
         return None
     by_query = facts.n_queries > 0
@@ -103,6 +103,6 @@ def _mark(name: str, along: str, point: Point, place: tuple[float, float], k: in
 
 
 def _table_row(look: Look) -> tuple[str, ...]:
-    """Return a look as a row of the table."""
+    """Return one iteration as a row of the table."""
     step = "" if look.step is None else f"{look.step:.3g}"
     return look.rule, str(look.iteration), number(look.metric), step, f"{look.queries:,}"

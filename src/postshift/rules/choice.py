@@ -58,7 +58,7 @@ class AveragedRule:
         return np.asarray(sum(w * part for w, part in zip(self.weights, parts, strict=True)))
 
     def graded(self, rows: Rows) -> FloatArray:
-        """Return how much each class is raised, as shares (n, m) of each row, also if labels are voted."""
+        """Return how much each class is raised, as shares (n, m) of each row, even if labels are found by votes."""
         parts = zip(self.weights, self.rules, strict=True)
         return np.asarray(sum(weight * rule.graded(rows) for weight, rule in parts))
 
@@ -198,7 +198,7 @@ class Choice:
     def candidate(
         self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any = None, progress: Progress | None = None
     ) -> Candidate:
-        """Select from the menu and compare the selection with the base, before it is adopted or not."""
+        """Select from the menu and compare the selection with the base, before the decision to keep it."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
         passes = list(self._folds(small, groups))
         n_fits = sum(len(folds) for folds in passes) * len(entries)
@@ -230,7 +230,7 @@ class Choice:
     # -- by queries -------------------------------------------------------------------------------------
 
     def affordable(self, problem: Problem) -> tuple[Rule, ...]:
-        """Return the rules that the budget pays for; expensive ones get fewer iterations or are left out."""
+        """Return the rules that the budget allows; expensive ones get fewer iterations or are left out."""
         entries = self.entries or menu(problem)
         if self.budget is None:
             return entries
@@ -243,7 +243,7 @@ class Choice:
                 left -= self._cost(fitting, problem)
         if left < 0 or len(chosen) < 2:
             raise BudgetError(
-                f"a budget of {self.budget} queries is too small for the base and one more of the "
+                f"a budget of {self.budget} queries is too small to compare the base with any other of the "
                 f"{len(entries)} rules: raise it"
             )
         return tuple(chosen)
@@ -325,7 +325,7 @@ def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) 
 
 
 def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
-    """Return the rule if the budget pays for it, with fewer iterations if necessary."""
+    """Return the rule if the budget allows it, with fewer iterations if necessary."""
     if rule.bound(problem) <= left:
         return rule
     if isinstance(rule, Influence | Paper):
@@ -337,9 +337,9 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
 
 
 def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
-    """Return doubts about the answers, and warn: they do not depend on the labels, or have another scale.
+    """Return warnings about the answers, and show them: they do not depend on the labels, or have another scale.
 
-    With folds the scale does not matter, and is None.
+    With folds, the scale does not matter and is None.
     """
     found = []
     if len(values) > 1 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
@@ -349,7 +349,7 @@ def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> 
         )
     if scale is not None and np.abs(values).max() > FAR_ABOVE * scale:
         found.append(
-            f"answers are as large as {np.abs(values).max():.6g}, but the noise is computed for a metric with a range "
+            f"scores are as large as {np.abs(values).max():.6g}, but the noise is computed for a metric with a range "
             f"of about {scale:g}: set the range of your metric (scale=..., on the command line --metric-scale)"
         )
     for text in found:

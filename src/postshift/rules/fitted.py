@@ -1,4 +1,4 @@
-"""A fitted rule: a posterior, a mixture of plug-ins on it, and the way to deterministic labels.
+"""A fitted rule: a posterior, a mixture of plug-ins on it, and how it gives deterministic labels.
 
 A mixture of plug-ins predicts at random. Three ways to deterministic labels are scored, and the best is kept: the
 most probable class (``votes``), the class with the highest average of the members' scores, each divided by its spread
@@ -96,7 +96,7 @@ class FittedRule:
         return not others and member.weighting.name == DIAGONAL.name and not (member.alpha < 0).any()
 
     def through(self, posterior: Posterior, name: str) -> FittedRule:
-        """Return the rule with this posterior and this name."""
+        """Return a copy of the rule with another posterior and name."""
         return replace(self, posterior=posterior, name=name)
 
     def _read(self, rows: Rows) -> tuple[FloatArray, FloatArray]:

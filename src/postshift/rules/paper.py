@@ -56,7 +56,7 @@ class Paper:
         return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUERIES
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
-        """Run the loop, then choose the way to deterministic labels; very many rows are replaced by a fixed draw."""
+        """Run the loop, then choose the way to deterministic labels; of very many rows, a random sample is used."""
         problem = problem.few_rows(self._n_enough(problem))
         train = _training(problem)
         if train.labels is None:

@@ -1,4 +1,4 @@
-"""Posteriors: what a rule reads in place of the model's eta."""
+"""Posteriors: the probabilities that a rule reads in place of the model's eta."""
 
 from __future__ import annotations
 

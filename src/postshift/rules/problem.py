@@ -1,4 +1,4 @@
-"""What a rule is fitted to: training rows, validation rows, and a metric or an oracle."""
+"""The problem that a rule is fitted to: training rows, validation rows, and a metric or an oracle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FilledIn:
 
     @property
     def weighting(self) -> str:
-        """What the metric depends on."""
+        """The entries of the confusion matrix that the metric depends on."""
         return str(self.inner.weighting)
 
     @property
@@ -173,7 +173,7 @@ class Problem:
 
     @property
     def strata(self) -> IntArray:
-        """What folds are stratified by: the categories, else the labels, else nothing."""
+        """The values that folds are stratified by: the categories, else the labels, else None."""
         if self.categories is not None:
             return self.categories
         return np.zeros(self.val.n_rows, dtype=np.intp) if self.val.labels is None else self.val.labels
@@ -267,7 +267,7 @@ class Problem:
         return {}
 
     def with_eta(self, posterior: Posterior) -> Problem:
-        """Return the problem with eta replaced by its posterior, in training and validation rows."""
+        """Return the problem with eta replaced by a posterior, in training and validation rows."""
         train = None if self.train is None else self.train.through(posterior)
         return replace(self, train=train, val=self.val.through(posterior))
 
@@ -300,12 +300,12 @@ class Problem:
         if self.is_labelled:
             return replace(self, val=self.val.take(rows), categories=self._categories[rows])
         if not self.takes_subsets:
-            raise MetricError("the oracle only scores all validation rows at once, so no folds can be made")
+            raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into folds")
         of_all = rows if self.rows is None else self.rows[rows]
         return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
 
     def few_rows(self, n_rows: int) -> Problem:
-        """Return the problem on a fixed draw of at most ``n_rows`` rows of each sample; without labels, unchanged."""
+        """Return the problem on at most ``n_rows`` random rows of each side (fixed seed); without labels, unchanged."""
         if not self.is_labelled:
             return self
         few = self if self.val.n_rows <= n_rows else self.take(_drawn(self.val.n_rows, n_rows))
@@ -316,7 +316,7 @@ class Problem:
 
     @property
     def _categories(self) -> IntArray:
-        """The category of every validation row; an error if only scores are known."""
+        """The category of every validation row; raises an error if only scores are known."""
         if self.categories is None:
             raise MetricError("this problem only returns scores; the labels are not available")
         return self.categories
@@ -331,7 +331,7 @@ def engine_over(rows: Rows, basis: str) -> Engine:
 
 
 def _drawn(n_rows: int, size: int) -> IntArray:
-    """Return a fixed draw of rows, in their order."""
+    """Return a random sample of the rows with a fixed seed, in their order."""
     return np.sort(np.random.default_rng(0).choice(n_rows, size=size, replace=False))
 
 

@@ -27,8 +27,7 @@ class OutOfFold:
     """Every rule's labels (K, n) and scores (K, n, m) on rows that were not used for its fit.
 
     ``problem`` holds these rows. ``rows`` are their numbers among the rows of the problem that was split into folds.
-    ``parts`` are the numbers of the parts that they belong to: what the labels of some parts select is judged on the
-    other parts.
+    ``parts`` are the numbers of the parts that they belong to: a selection by some parts is judged on the other parts.
     """
 
     problem: Problem
@@ -100,7 +99,7 @@ def all_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list
         n_groups = len(np.unique(groups))
         if groups.shape != rows.shape or n_groups < 2:
             raise SettingError(
-                "rows of a group stay together when rules are scored, so there must be two or more groups, and one "
+                "rows of a group stay together when rules are scored, so there must be at least two groups, and one "
                 f"value for each of the {len(rows)} rows. Got {n_groups} group(s), shape {groups.shape}: hold out more "
                 "groups"
             )

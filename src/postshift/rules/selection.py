@@ -3,7 +3,7 @@
 *Averaging* weighs rule c by ``exp((M_c - M_best) / (2 sigma))``, where M is the score on rows not used for the fit, and
 sigma is the noise of the differences under exponential reweightings of the rows. *Choosing* takes the best rule. The
 weights and the votes are chosen by labels, so a score on the same labels is too optimistic: each part of the rows is
-labelled by what the other parts select. Nothing is refitted for that.
+labelled by the selection of the other parts. Nothing is refitted for that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Selector:
         return self._by(np.arange(len(self.passes[0].rows)))
 
     def labels_by_others(self) -> IntArray:
-        """Return labels (n,) of all rows: each part is labelled by what the other parts select."""
+        """Return labels (n,) of all rows: each part is labelled by the selection of the other parts."""
         first = self.passes[0]
         if self.how == "only":
             return np.asarray(first.labels[-1])

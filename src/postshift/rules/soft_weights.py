@@ -66,7 +66,7 @@ class ExpectedUtility:
     name: str = "expected utility"
 
     def usable(self, problem: Problem) -> bool:
-        """Return whether psi is known and its rows are the classes (groups have no posterior)."""
+        """Return whether psi is known and is not over groups, which have no posterior."""
         return problem.is_labelled and problem.n_categories == problem.n_classes
 
     def bound(self, problem: Problem) -> int:  # noqa: ARG002
@@ -174,7 +174,7 @@ def _coordinate_search(problem: Problem, starts: list[FloatArray]) -> Fit[FloatA
 
 
 def _weights(theta: FloatArray) -> FloatArray:
-    """Return exp(theta), scaled to a geometric mean of 1; clipped, as an ascent may diverge on a flat metric."""
+    """Return exp(theta), scaled to a geometric mean of 1; clipped, because the search may diverge on a flat metric."""
     return np.asarray(np.exp(np.clip(theta - theta.mean(), -MAX_LOG, MAX_LOG)))
 
 

@@ -213,7 +213,7 @@ class _Cells:
 
 
 def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct codes in the order of the rows, and each row's place: class numbers change no draw."""
+    """Return the distinct codes in the order of the rows, not of the class numbers, and the position of each row."""
     found, first, place = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return found[order], np.argsort(order)[place]

@@ -112,7 +112,7 @@ def test_embeddings_need_a_linear_layer():
     X, y = digits(30)
     model = small(network=without).fit(X, y)
     assert model.predict_proba(X).shape == (30, 10)
-    with pytest.raises(SettingError, match=r"last torch.nn.Linear layer, and this network has none"):
+    with pytest.raises(SettingError, match=r"last torch.nn.Linear layer, but this network has no such layer"):
         model.embeddings(X)
 
 

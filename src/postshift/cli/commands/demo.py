@@ -1,4 +1,4 @@
-"""``postshift demo``: the main job on data that comes with scikit-learn."""
+"""``postshift demo``: a complete example with data that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
     _show(found, scored, console)
     command_line = f"postshift fit --train {paths['train']} --val {paths['val']} --label digit --metric accuracy"
     console.say()
-    console.say(f"The same without the demo: {command_line} --out RUN")
+    console.say(f"The same fit without the demo: {command_line} --out RUN")
     console.say(f"report: {found['report']}")
     console.result({"fit": found, "test": scored, "report": found["report"]})
 
@@ -66,11 +66,12 @@ def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
     if others:
         raise UsageError(
-            f"{out} holds files of others ({others[0]}): nothing in it was touched; name another with --out"
+            f"{out} holds files that are not from a demo ({others[0]}): nothing in it was changed; name another folder "
+            "with --out"
         )
     RunWriter(run, force=True, resume=False)  # raises if it may not replace the run
     if not force:
-        raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
+        raise UsageError(f"{out} already has a demo: add --force to replace it, or name another folder with --out")
 
 
 def _is_ours(path: Path) -> bool:
@@ -118,7 +119,9 @@ def _write_files(out: Path) -> dict[str, Path]:
 def _show(found: dict[str, Any], scored: dict[str, Any], console: Console) -> None:
     """Write the rules of the menu and the result."""
     n_train, n_val = found["training_rows"], found["validation_rows"]
-    console.say(f"digits: {n_train:,} training rows with wrong labels, {n_val} validation rows with correct ones")
+    console.say(
+        f"digits: {n_train:,} training rows, many with wrong labels; {n_val} validation rows with correct labels"
+    )
     console.say()
     rows = [(rule["name"], f"{rule['score']:.3f}", f"{rule['weight']:.2f}") for rule in found["rules"]]
     rows.append(("their weighted average (the result)", f"{found['after']:.3f}", ""))

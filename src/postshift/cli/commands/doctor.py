@@ -45,7 +45,7 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     loops = "on" if found["numba"] else f"off: {install('fast')}"
     console.say()
     console.say(f"compiled loops (numba): {loops}")
-    console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder of data sets'}")
+    console.say(f"data folder: {found['data'] or 'none; set POSTSHIFT_DATA to a folder with data sets'}")
     console.say("all required packages work" if found["ok"] else "a required package is broken")
     console.result(found)
     if broken:
@@ -68,7 +68,7 @@ def _packages() -> list[dict[str, Any]]:
 
 
 def _state(name: str, extra: str | None) -> tuple[str | None, str]:
-    """Return the version of a package, and what is wrong with it; required packages are imported to see."""
+    """Return the version of a package, and what is wrong with it; required packages are imported to check them."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:

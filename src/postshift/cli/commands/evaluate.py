@@ -30,9 +30,10 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Score the rows of DATA before and after, with 95 % intervals.
+    """Score the labels of DATA before and after postshift, with 95 % intervals.
 
-    A metric in a Python file is read from its copy in the run if you trust that, or from the file that --metric names.
+    A metric in a Python file is read from its copy in the run with --trust-metric, or from the file that --metric
+    names.
 
     Example: postshift evaluate run test.csv
     """
@@ -128,7 +129,7 @@ def scoring(
     else:
         chosen = read_metric(metric, layout, pos_label=pos_label)
     if layout.label is None:
-        raise UsageError("name the column with the labels with --label")
+        raise UsageError("use --label to name the column with the labels")
     if chosen.keeps_labels:
         raise UsageError(
             f"metric {chosen.name!r} can score the validation rows only: score other rows with --metric NAME"
@@ -156,7 +157,7 @@ def _compared(loaded: Any, rows: Any, chosen: Any, *, truth: Any, labels: Any, b
 
 
 def _side_of_fit(loaded: Any, digest: str) -> str | None:
-    """Return which rows of the fit a file has, by its digest."""
+    """Return which rows of the fit a file holds, if any; files are compared by their digests."""
     sides = {"val": "validation", "train": "training"}
     return next((name for side, name in sides.items() if loaded.run.digests.get(side) == digest), None)
 

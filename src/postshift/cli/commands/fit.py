@@ -74,15 +74,14 @@ class FitRequest:
             )
         if (self.metric is None) == (self.metric_command is None):
             raise UsageError(
-                "give one metric, with --metric NAME (postshift metrics lists the names) or with --metric-command "
-                "PROGRAM, and not with both"
+                "give one metric: either --metric NAME (postshift metrics lists the names) or --metric-command PROGRAM"
             )
         if self.metric_command is not None:
             split_command(self.metric_command)
             if self.pos_label is not None:
-                raise UsageError("--pos-label is for a --metric by name, and not for a metric program: leave it out")
+                raise UsageError("--pos-label is for a --metric by name, not for a metric program: leave it out")
             if self.groups is not None:
-                raise UsageError("--groups is for metrics over groups, and not for a metric program: leave it out")
+                raise UsageError("--groups is for metrics over groups, not for a metric program: leave it out")
         elif self.less_is_better:
             raise UsageError("--less-is-better is for a --metric-command: leave it out")
 
@@ -97,7 +96,7 @@ def command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, _run(help="The folder of the run.", show_default=False)],
+    out: Annotated[Path, _run(help="The folder to write the run to.", show_default=False)],
     train: Annotated[
         Path | None,
         _rows(
@@ -145,9 +144,13 @@ def command(
             "line: './score.sh {predictions}'. It is run without a shell."
         ),
     ] = None,
-    metric_timeout: Annotated[float, _metric(min=0.001, help="Kill the program after so many seconds.")] = 60.0,
+    metric_timeout: Annotated[float, _metric(min=0.001, help="Kill the program after this many seconds.")] = 60.0,
     metric_scale: Annotated[
-        float, _metric(min=1e-12, help="The width of the range of the program's numbers; noise is measured against it.")
+        float,
+        _metric(
+            min=1e-12,
+            help="The width of the range of the program's numbers; the noise of the scores is estimated from it.",
+        ),
     ] = 1.0,
     less_is_better: Annotated[bool, _metric("--less-is-better", help="Minimise the program's number.")] = False,
     budget: Annotated[

@@ -27,7 +27,7 @@ def command(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -
     named = dict(metric_catalogue())
     console.table(("metric", "what it is"), list(named.items()))
     console.say()
-    console.say("In the last ones, any metric of the classes can be before the minus, and the gap can have a weight:")
+    console.say("In the last three, any metric of the classes can replace accuracy, and the gap can have a weight:")
     console.say("  --metric 'f1_macro - 0.5 * demographic_parity' --groups COLUMN")
     console.say()
     console.table(("one class", "what it is"), list(_CLASS.items()))

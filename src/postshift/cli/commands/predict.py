@@ -22,7 +22,7 @@ def command(
         typer.Option(
             "-o",
             "--output",
-            help="The file of the labels; its suffix is the format. With --scheduler, a folder of Parquet files.",
+            help="The file for the labels; its suffix gives the format. With --scheduler, a folder of Parquet files.",
             show_default=False,
         ),
     ],
@@ -30,7 +30,7 @@ def command(
         bool,
         typer.Option(
             "--keep",
-            help="Write all columns of DATA instead of the row; if DATA has a column label, the new column is "
+            help="Write all columns of DATA instead of the row number; if DATA has a column label, the new column is "
             "predicted_label.",
         ),
     ] = False,
@@ -46,7 +46,7 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Label the rows of DATA by a run, and write row (from 0) and label.
+    """Label the rows of DATA with the rule of a run, and write row numbers (from 0) and labels.
 
     Example: postshift predict run new.parquet -o labels.parquet
     """
@@ -57,7 +57,9 @@ def command(
 
     console = Console(quiet=quiet, as_json=json)
     if output.exists() and data.exists() and output.samefile(data):
-        raise UsageError(f"{output} has the rows themselves, and the labels would replace them: name another with -o")
+        raise UsageError(
+            f"{output} is the file with the rows, and the labels would replace them: name another file with -o"
+        )
     (check_output if scheduler is None else check_label_folder)(output, force=force)
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
@@ -88,7 +90,7 @@ def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: 
 
 
 def new_columns(loaded: Any, rows: Any, *, keep: bool, distribution: bool) -> tuple[dict[str, Any], int]:
-    """Return the new columns of rows, here or on a worker, and how many labels differ from the model's."""
+    """Return the new columns of rows, in this process or on a worker, and how many labels differ from the model's."""
     import numpy as np
 
     from postshift.cli.errors import UsageError
@@ -101,6 +103,7 @@ def new_columns(loaded: Any, rows: Any, *, keep: bool, distribution: bool) -> tu
         columns |= {f"shifted_{name}": found[:, place] for place, name in enumerate(loaded.run.layout.class_names)}
     if twice := [name for name in columns if name in taken]:
         raise UsageError(
-            f"{rows.table.path} has a column {twice[0]!r}, and so has the result: rename it, or leave --keep out"
+            f"{rows.table.path} has a column {twice[0]!r}, and the result has a column of the same name: rename it, or "
+            "leave --keep out"
         )
     return columns, int((labels != loaded.shifter.classes_[np.argmax(rows.eta, axis=1)]).sum())

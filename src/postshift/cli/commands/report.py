@@ -1,4 +1,4 @@
-"""``postshift report``: the page of a run, written again, or a page about test rows."""
+"""``postshift report``: write the report of a run again, or a report about test rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def command(
     *,
     test: Annotated[
         Path | None,
-        typer.Option(help="Rows with labels that were not used for the fit: the page is about them."),
+        typer.Option(help="Rows with labels that were not used for the fit. The report is then about them."),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="The file of the page. Default: RUN/report.html, with --test RUN/test_report.html."
+            "-o", "--output", help="The file of the report. Default: RUN/report.html, with --test RUN/test_report.html."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file of --output; pages in the run are always replaced.")
+        bool, typer.Option("--force", help="Replace the file of --output. Reports in the run are always replaced.")
     ] = False,
     label: Annotated[
         str | None, typer.Option(help="With --test: the column of the labels. Default: as in the fit.")
@@ -44,7 +44,7 @@ def command(
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Write the report of a run, or with --test a report about test rows: one HTML file that needs no network.
+    """Write the report of a run, or with --test a report about test rows: one self-contained HTML file.
 
     Example: postshift report run --test test.csv
     """

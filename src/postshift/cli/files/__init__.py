@@ -1,1 +1,1 @@
-"""Tables of rows in files: their formats, their columns, and what a fit or a prediction reads of them."""
+"""Tables of rows in files: their formats, their columns, and the parts that a fit or a prediction reads."""

@@ -27,7 +27,7 @@ from postshift.cli.files.table_columns import (
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which columns are what; a run stores it for later files.
+    """The role of each column; a run stores it for later files.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return a layout of run.json; a TypeError or ValueError says what a fit would not have written."""
+        """Return a layout from run.json; raise TypeError or ValueError for content that a fit does not write."""
         plain = dict(content)
         if unknown := set(plain) - {each.name for each in fields(cls)}:
             raise ValueError(f"the layout has an entry {min(unknown)!r} that this version does not know")
@@ -79,17 +79,17 @@ class Layout:
         return layout
 
     def _check(self) -> None:
-        """Raise if a column is not a text, or if names and values of the classes do not fit."""
+        """Raise if a column is not a string, or if names and values of the classes do not match."""
         columns = (self.proba, self.label, self.sample_weight, self.groups, self.features)
         if not all(isinstance(each, str | None) for each in columns) or not isinstance(self.normalise, bool):
-            raise ValueError("the columns of the layout must be texts")
+            raise ValueError("the columns of the layout must be strings")
         names, values = self.class_names, self.class_values
         if not all(isinstance(name, str) for name in names) or not all(
             isinstance(value, str | int | float) for value in values
         ):
-            raise ValueError("the classes of the layout must be texts or numbers")
+            raise ValueError("the classes of the layout must be strings or numbers")
         if len(names) < 2 or len(names) != len({*names}) or len(names) != len(values):
-            raise ValueError(f"the layout must name two or more different classes, and has {listed(names)}")
+            raise ValueError(f"the layout must name two or more different classes. Got {listed(names)}")
         for name, value in zip(names, values, strict=True):
             if canonical(value) != name:
                 raise ValueError(f"class {name!r} of the layout has the label {value!r}")
@@ -97,7 +97,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FileRows:
-    """The rows of a file as the library takes them; what was not asked for or is missing is None.
+    """The rows of a file as the library takes them; a part that was not requested or is missing is None.
 
     ``features`` are names of columns, ``left_out`` the columns that hold an index and are not features.
     """
@@ -117,7 +117,7 @@ class FileRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowReader:
-    """How tables are read as rows, here or on a worker.
+    """How tables are read as rows, in this process or on a worker.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class RowReader:
         )
 
     def _column(self, table: FileTable, option: str) -> str | None:
-        """Return the column of an option if it is to be read."""
+        """Return the column of an option if it should be read."""
         name: str | None = getattr(self.layout, option)
         if name is not None and option in self.needed:
             pick(table, name, option="--sample-weight of the fit" if option == "sample_weight" else f"--{option}")
@@ -170,7 +170,7 @@ class RowReader:
 
 
 def _probability_columns(table: FileTable, layout: Layout, *, but: list[str | None]) -> list[str]:
-    """Return the probability columns in the order of the classes; for two classes it may be one column."""
+    """Return the probability columns in the order of the classes; for two classes, one column is enough."""
     pattern = str(layout.proba)
     if layout.is_one_column:
         return [pattern]
@@ -194,12 +194,12 @@ def _model_eta(model: Any, table: FileTable, features: list[str], layout: Layout
     eta = model_eta(model, table, features)
     names = model_classes(model)
     if sorted(names) != sorted(layout.class_names):
-        raise UsageError(f"the model has the classes {listed(names)}, and the run {listed(layout.class_names)}")
+        raise UsageError(f"the model has the classes {listed(names)}, but the run has {listed(layout.class_names)}")
     return np.asarray(eta[:, [names.index(name) for name in layout.class_names]])
 
 
 def _groups(table: FileTable, name: str) -> Any:
-    """Return the groups of the rows, texts or numbers; raise if one is missing."""
+    """Return the groups of the rows, strings or numbers; raise if one is missing."""
     series = pick(table, name, option="--groups")
     missing = series.isna().to_numpy()
     if missing.any():

@@ -1,4 +1,4 @@
-"""Folders that replace others: a reader sees a whole folder or none, and only files that postshift wrote are removed.
+"""Replace folders: a reader sees a complete folder or none, and only files that postshift wrote are removed.
 
 A run is one such folder. The other one is a folder of labels: Parquet files that the workers of a cluster write.
 """
@@ -26,13 +26,13 @@ def check_ours(folder: Path, ours: Ours) -> None:
     """Raise if a folder holds files that postshift did not write."""
     if others := sorted(each.name for each in folder.iterdir() if not ours(each)):
         raise UsageError(
-            f"{folder} holds files that postshift did not write: {listed(others)}; nothing in it was touched: move "
+            f"{folder} holds files that postshift did not write: {listed(others)}; nothing in it was changed: move "
             "them elsewhere and run the same command again, or name another folder"
         )
 
 
 def remove_ours(folder: Path, ours: Ours) -> None:
-    """Remove our files from a folder, and the folder itself if it is empty then."""
+    """Remove our files from a folder, and then the folder itself if it is empty."""
     if not folder.is_dir():
         return
     with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ def check_label_folder(out: Path, *, force: bool) -> None:
         raise FileError(f"{out} is a file: name a folder for the labels")
     check_ours(out, _is_label_file)
     if any(out.iterdir()) and not force:
-        raise UsageError(f"{out} has labels already: add --force to replace them, or name another folder")
+        raise UsageError(f"{out} already has labels: add --force to replace them, or name another folder")
 
 
 def _is_label_file(path: Path) -> bool:
@@ -111,7 +111,7 @@ def _is_label_file(path: Path) -> bool:
 
 @contextmanager
 def label_folder(out: Path, *, n_partitions: int) -> Iterator[Path]:
-    """Give a folder beside ``out`` for the files of all partitions, which replaces ``out`` in the end."""
+    """Yield a folder beside ``out`` for the files of all partitions; at the end, it replaces ``out``."""
     place = out.resolve()  # a link stays a link
     draft = _beside(place, "part")
     draft.mkdir()

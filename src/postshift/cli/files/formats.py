@@ -86,7 +86,8 @@ def read_table(file: Path) -> FileTable:
         raise UsageError(f"{file}: {error}") from error
     except Exception as error:  # pandas, pyarrow and zipfile raise errors of many types on a damaged file
         raise FileError(
-            f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and the file whole?"
+            f"{file} cannot be read as {suffix_of(file)}: {one_line(error)}: is the suffix right, and is the file "
+            "complete?"
         ) from error
     if len(frame) == 0:
         raise UsageError(f"{file} has no rows: give a file with a header and rows")
@@ -215,7 +216,7 @@ def _read_npz(content: bytes) -> Read:
         eta = arrays.pop("eta")
         classes = arrays.pop("classes", np.arange(eta.shape[1])).tolist()
         if len(classes) != eta.shape[1]:
-            raise ValueError(f"'classes' has {len(classes)} names, and 'eta' {eta.shape[1]} columns")
+            raise ValueError(f"'classes' has {len(classes)} names, but 'eta' has {eta.shape[1]} columns")
         columns |= {f"{_STEM}{name}": eta[:, place] for place, name in enumerate(classes)}
         usual["proba"] = f"{_STEM}*"
         usual |= {option: name for name, option in _ARRAYS.items() if name in arrays}
@@ -224,7 +225,7 @@ def _read_npz(content: bytes) -> Read:
         columns |= {f"{_FEATURE}{place}": features[:, place] for place in range(features.shape[1])}
     for name, array in arrays.items():
         if array.ndim != 1:
-            raise ValueError(f"array {name!r} has {array.ndim} dimensions, and a column has one")
+            raise ValueError(f"array {name!r} has {array.ndim} dimensions, but a column has one")
         columns[name] = array
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) != 1:

@@ -41,7 +41,7 @@ def read_model(path: Path, *, trust: bool) -> Any:
 
 
 def _loaded(path: Path, *, trust: bool) -> Any:
-    """Return what is in the file of a model."""
+    """Return the object in the file of a model."""
     from postshift.persistence import load
 
     if path.suffix == ".joblib":
@@ -82,14 +82,14 @@ def import_skops() -> Any:
 
 
 def model_classes(model: Any) -> list[str]:
-    """Return the classes of a model as texts, in the order of its probabilities."""
+    """Return the classes of a model as strings, in the order of its probabilities."""
     return [canonical(value) for value in model.classes_]
 
 
 def model_eta(model: Any, table: FileTable, features: list[str]) -> FloatArray:
     """Return the model's probabilities of the rows of a file.
 
-    The model gets the columns of the names it was fitted to or, if it knows no names, all features as an array.
+    The model gets the columns it was fitted to, by name or, if it has no names, all features as an array.
     """
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
@@ -100,7 +100,7 @@ def model_eta(model: Any, table: FileTable, features: list[str]) -> FloatArray:
         n_wanted = getattr(model, "n_features_in_", len(features))
         if n_wanted != len(features):
             raise UsageError(
-                f"the model takes {n_wanted} features without names, and {table.path} has {len(features)} feature "
+                f"the model takes {n_wanted} features without names, but {table.path} has {len(features)} feature "
                 f"columns ({listed(features)}): {_REMEDY}"
             )
         rows = table.frame[features].to_numpy()

@@ -22,7 +22,7 @@ _SAME = "all files must have the same columns, of the same types"
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """A partition: some row groups of one of the files, which a worker reads at once.
+    """A partition: some row groups of one of the files, which a worker reads in one go.
 
     ``first`` is the place of its first row in the file, ``before`` the place among the rows of all files.
     """
@@ -37,7 +37,7 @@ class RowGroups:
 
     @property
     def place(self) -> str:
-        """Its name in errors."""
+        """The name of the partition in errors."""
         return f"partition {self.number} ({self.path}, rows {self.first} to {self.first + self.n_rows - 1})"
 
     def places(self) -> Any:
@@ -54,7 +54,7 @@ class RowGroups:
             with pq.ParquetFile(self.path) as opened:
                 return opened.read_row_groups(list(self.groups), columns=list(self.columns), use_threads=False)
         except (OSError, ValueError) as error:  # pyarrow raises them on a damaged file
-            raise FileError(f"the rows cannot be read: {one_line(error)}: is the file whole?") from error
+            raise FileError(f"the rows cannot be read: {one_line(error)}: is the file complete?") from error
 
     def table(self, arrow: Any = None) -> FileTable:
         """Return the rows as the table of a file; ``arrow`` are the rows if they were read before."""
@@ -82,7 +82,7 @@ class ParquetFiles:
         return sum(map(sum, self.sizes))
 
     def partitions(self, most: int) -> list[RowGroups]:
-        """Return partitions of at most so many rows, or of one row group if that has more."""
+        """Return partitions of at most ``most`` rows, or of one row group if it has more."""
         found: list[RowGroups] = []
         before = 0
         for file, sizes in zip(self.files, self.sizes, strict=True):
@@ -122,7 +122,7 @@ def parquet_files(path: Path) -> ParquetFiles:
         except TableError as error:
             raise UsageError(f"{file}: {error}") from error
         except (OSError, ValueError) as error:
-            raise FileError(f"{file} cannot be read as {SUFFIX}: {one_line(error)}: is the file whole?") from error
+            raise FileError(f"{file} cannot be read as {SUFFIX}: {one_line(error)}: is the file complete?") from error
         schemas.append(schema)
         _check_alike(files[0], schemas[0], file, schema)
         sizes.append(tuple(known.row_group(place).num_rows for place in range(known.num_row_groups)))
@@ -179,10 +179,12 @@ def _found(path: Path) -> list[Path]:
 def _check_alike(first_file: Path, first: Any, file: Path, schema: Any) -> None:
     """Raise if a file has other columns or types than the first."""
     if missing := [name for name in first.names if name not in schema.names]:
-        raise UsageError(f"{file} has no column {missing[0]!r}, and {first_file} has: {_SAME}")
+        raise UsageError(f"{file} has no column {missing[0]!r}, but {first_file} has one: {_SAME}")
     if more := [name for name in schema.names if name not in first.names]:
-        raise UsageError(f"{file} has the columns {listed(more)}, and {first_file} does not: {_SAME}")
+        raise UsageError(f"{file} has the columns {listed(more)}, but {first_file} does not: {_SAME}")
     for name in first.names:
         wanted, found = first.field(name).type, schema.field(name).type
         if wanted != found:
-            raise UsageError(f"column {name!r} of {file} is of type {found}, and of {wanted} in {first_file}: {_SAME}")
+            raise UsageError(
+                f"column {name!r} of {file} is of type {found}, but of type {wanted} in {first_file}: {_SAME}"
+            )

@@ -1,7 +1,7 @@
-"""Files of separated values: each value belongs to the column of its place, or the line is refused.
+"""Files of separated values: each value belongs to the column at its position, or the line is an error.
 
 pandas takes the first column of a file as an index if rows have more values than the header has names, and every value
-moves by a column. Here an empty field at the end of a row is dropped, and other rows with too many values are refused.
+moves by a column. Here an empty field at the end of a row is dropped, and other rows with too many values are an error.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _without_ends(text: bytes, separator: str, width: int) -> bytes:
     for number, values in _records(text, separator):
         if any(value.strip() for value in values[width:]):
             raise TableError(
-                f"line {number} has {len(values)} values, and the header has {width} names: give every column a name, "
+                f"line {number} has {len(values)} values, but the header has {width} names: give every column a name, "
                 "and put values that contain the separator in quotes"
             )
         writer.writerow(values[:width])

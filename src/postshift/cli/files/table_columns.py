@@ -1,4 +1,4 @@
-"""Which columns of a table are what: probabilities and their classes, labels, weights, features, row numbers."""
+"""The roles of the columns of a table: probabilities and their classes, labels, weights, features, row numbers."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArra
     bad = ~np.isfinite(found).all(axis=1)
     if bad.any():
         raise UsageError(
-            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite, the first is "
-            f"{table.row(bad)}: drop or correct these rows"
+            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite (first: {table.row(bad)}): "
+            "drop or correct these rows"
         )
     return np.asarray(found)
 
@@ -89,9 +89,9 @@ def canonical(value: Any) -> str:
 
 
 def classes_of(names: Sequence[str], labels: Any = None) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the names of the classes by which labels are compared, and their values of the label column's type.
+    """Return the names of the classes, by which labels are compared, and the classes in the type of the label column.
 
-    ``names`` are the texts of the columns or of the model, ``labels`` is the label column, if there is one.
+    ``names`` come from the columns or from the model, ``labels`` is the label column, if there is one.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def classes_of(names: Sequence[str], labels: Any = None) -> tuple[tuple[str, ...
 
 
 def _of_one_type(written: Sequence[Any], keys: Sequence[str], seen: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the classes in the type of the labels; without labels, as whole numbers if all are."""
+    """Return the classes in the type of the labels; without labels, as integers if all of them are whole numbers."""
     if not seen:
         whole = all(_WHOLE.fullmatch(key) for key in keys)
         return tuple(int(key) if whole else str(name) for key, name in zip(keys, written, strict=True))
@@ -252,7 +252,7 @@ _SPREAD = 10  # numbers per row; if there are more to choose from, all may diffe
 
 
 def feature_columns(table: FileTable, *, but: Iterable[str | None], chosen: str | None) -> list[str]:
-    """Return the feature columns: those that match a list of patterns, else all but some and those without a name."""
+    """Return the feature columns: those that match a list of patterns, or else all named columns except some."""
     taken = set(but)
     names = [name for name in table.frame.columns if name not in taken]
     if chosen is None:
@@ -288,7 +288,7 @@ def counts_rows(values: Any) -> bool:
 
 
 def differs_by_row(values: Any) -> bool:
-    """Return whether every row has a different whole number, from so few numbers that this is not chance.
+    """Return whether every row has a different whole number, in a range so narrow that this is not chance.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""The run folder: what is in it (``folder``), its fitted rule (``rule_file``), what a fit writes (``outputs``)."""
+"""The run folder: its content (``folder``), its fitted rule (``rule_file``), and what a fit writes (``outputs``)."""

@@ -51,7 +51,7 @@ _COPY = re.compile(rf"({MODEL}|{METRIC})(\.[a-z]+)+")
 _DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{12}\.part")  # a killed process leaves such a file
 _BEGINNING = re.compile(r'\{\s*"format":\s*\d+,\s*"postshift":\s*"')
 _TRACES = ({RULE, FACTS}, {ANSWERS})  # they identify a run whose run.json is damaged
-_IN_PLACE = "is a link, and only files inside the run folder are read: replace it by the file"
+_IN_PLACE = "is a link, but only files inside the run folder are read: replace it with the file"
 
 State = Literal["running", "finished", "failed"]
 
@@ -61,7 +61,7 @@ State = Literal["running", "finished", "failed"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunFolder:
-    """A run folder and the content of run.json, all of it checked.
+    """A run folder and the checked content of run.json.
 
     Attributes
     ----------
@@ -93,21 +93,21 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: Path, content: Mapping[str, Any]) -> Self:
-        """Return a run from the content of run.json; a TypeError or ValueError says what a fit would not write."""
+        """Return a run from run.json; raise TypeError or ValueError for content that a fit does not write."""
         state = _entry(content, "state", str)
         if state not in get_args(State):
-            raise ValueError(f"the state {state!r} is none of {', '.join(get_args(State))}")
+            raise ValueError(f"the state {state!r} is not one of {', '.join(get_args(State))}")
         digests, copies = _entry(content, "digests", dict), _entry(content, "copies", dict)
         program = content.get("program")
         if not all(isinstance(each, str | None) for each in (program, *digests.values())):
-            raise ValueError("digests must be texts")
+            raise ValueError("digests must be strings")
         if not all(isinstance(each, str) for each in copies.values()):
-            raise ValueError("names of copies must be texts")
+            raise ValueError("the names of copies must be strings")
         metric = _entry(content, "metric", dict)
         text, kind = check_stored(metric)
         _check_copies(copies, digests, metric_suffix=copy_suffix(text, kind))
         if metric.get("digest") != digests.get(METRIC):
-            raise ValueError("the digest of the metric is not the digest of its copy")
+            raise ValueError("the digest of the metric differs from the digest of its copy")
         return cls(
             path=path,
             state=state,
@@ -126,7 +126,9 @@ class RunFolder:
         if found.is_symlink():
             raise FileError(f"{found} {_IN_PLACE}")
         if not found.is_file():
-            raise FileError(f"the run {self.path} has no {name}: files of it were removed; {fit_again(self.path)}")
+            raise FileError(
+                f"the run {self.path} has no {name}: some of its files were removed; {fit_again(self.path)}"
+            )
         return found
 
     def json(self, name: str) -> Any:
@@ -139,7 +141,7 @@ class RunFolder:
             return None
         path = self.file(self.copies[MODEL])
         if digest_of(path.read_bytes()) != self.digests[MODEL]:
-            raise damaged(path, "it is not the model that the run was made with (it has another digest)")
+            raise damaged(path, "it is not the model that the run was made with (its digest differs)")
         return path
 
     def metric(self, layout: Layout, *, pos_label: str | None, trust: bool) -> MetricOption:
@@ -173,8 +175,8 @@ def open_run(path: Path, *, finished: bool = True) -> RunFolder:
         raise damaged(file, str(error)) from error
     if finished and run.state != "finished":
         raise UsageError(
-            f"the run {path} is not finished (its state is {run.state!r}): resume it by the same postshift fit command "
-            "with --resume"
+            f"the run {path} is not finished (its state is {run.state!r}): resume it with the same postshift fit "
+            "command and --resume"
         )
     return run
 
@@ -189,15 +191,15 @@ def _entry(content: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def _check_copies(copies: Mapping[str, Any], digests: Mapping[str, str | None], *, metric_suffix: str | None) -> None:
-    """Raise if a copy has another name than a fit gives it, or has no digest."""
+    """Raise if a copy does not have the name that a fit gives it, or has no digest."""
     if unknown := set(copies) - {MODEL, METRIC}:
         raise ValueError(f"a run has no copy called {min(unknown)!r}")
     models = [f"{MODEL}{suffix}" for suffix in SUFFIXES] if digests.get(MODEL) is not None else [None]
     metric = None if metric_suffix is None else f"{METRIC}{metric_suffix}"
     if copies.get(MODEL) not in models:
-        raise ValueError(f"the copy of the model must be {models[0]!r}, and is {copies.get(MODEL)!r}")
+        raise ValueError(f"the copy of the model must be {models[0]!r}. Got {copies.get(MODEL)!r} instead")
     if copies.get(METRIC) != metric or (metric is None) != (digests.get(METRIC) is None):
-        raise ValueError(f"the copy of the metric must be {metric!r}, and is {copies.get(METRIC)!r}")
+        raise ValueError(f"the copy of the metric must be {metric!r}. Got {copies.get(METRIC)!r} instead")
 
 
 def _read_json(path: Path) -> Any:
@@ -220,7 +222,7 @@ def damaged(path: Path, why: object) -> FileError:
 
 @contextlib.contextmanager
 def as_written(path: Path) -> Iterator[None]:
-    """Report errors from the content of a file of a run as damage: what a fit wrote raises none."""
+    """Report errors from the content of a file of a run as damage, because content written by a fit raises none."""
     try:
         yield
     except PostshiftError:
@@ -260,7 +262,7 @@ def check_replaceable(folder: Path) -> None:
     """Raise if a folder is not a run, or if it holds files that a run does not write."""
     if folder.is_symlink() or not folder.is_dir() or not is_run(folder):
         raise UsageError(
-            f"{folder} is not empty and is not a run folder: nothing in it was touched; name another folder"
+            f"{folder} is not empty and is not a run folder: nothing in it was changed; name another folder"
         )
     check_ours(folder, files_of(folder))
 
@@ -339,11 +341,11 @@ class RunWriter:
             return
         if not is_run(out):
             raise UsageError(
-                f"{out} is not empty and is not a run folder: nothing in it was touched; name another folder"
+                f"{out} is not empty and is not a run folder: nothing in it was changed; name another folder"
             )
         if not resume:
             raise UsageError(
-                f"{out} has a run already: add --resume to resume it, --force to replace it, or name another folder"
+                f"{out} already has a run: add --resume to resume it, --force to replace it, or name another folder"
             )
         open_run(out, finished=False)
         self.resumed = True
@@ -374,7 +376,7 @@ class RunWriter:
     def writing(self, header: Mapping[str, Any], *, resumable: bool) -> Iterator[None]:
         """Lock the folder while the run is made; the run is finished at the end, or failed after an error.
 
-        ``header`` is the content of run.json but for state, format and version. A new run that fails and cannot be
+        ``header`` is the content of run.json except state, format and version. A new run that fails and cannot be
         resumed leaves no folder.
         """
         whole = {"format": FORMAT, "postshift": postshift.__version__, **header}

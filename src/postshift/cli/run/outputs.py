@@ -69,7 +69,7 @@ def most_rows(n_classes: int) -> int:
 def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], phi: Mapping[str, Any]) -> str:
     """Return the validation rows: true labels if known, labels before and after, held-out labels, probabilities.
 
-    If they are too many, the held-out rows and a random sample of the others.
+    If there are too many, the held-out rows and a random sample of the others are returned.
     """
     import pandas as pd
 

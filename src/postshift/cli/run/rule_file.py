@@ -49,7 +49,7 @@ class LoadedRun:
             shifter = _of_kind(found["shifter"], PostShifter)
             if not np.array_equal(shifter.classes_, run.layout.classes):
                 known, classes = listed(shifter.classes_), listed(run.layout.classes)
-                raise damaged(file, f"its classes are {known}, the classes of the run {classes}")
+                raise damaged(file, f"its classes are {known}, but the classes of the run are {classes}")
         model = None if copy is None else read_model(copy, trust=trust_model)
         return cls(run=run, shifter=shifter, bases=bases, model=model)
 

@@ -61,7 +61,7 @@ class ArraySource:
             yield RowBlock.of(parts, self._files, first=rows.start)
 
     def _read(self, name: str, rows: slice) -> Table:
-        """Return some rows of a part."""
+        """Return some rows of an array."""
         part = self._parts[name]
         with reading(f"{self._files[name]}, rows {rows.start} to {rows.stop - 1}"):
             check_mapped(part)
@@ -78,8 +78,8 @@ class ArraySource:
             n_rows = self._parts["eta"].shape[0]
             if part.shape[0] != n_rows:
                 raise ShapeError(
-                    f"{file}: {name} must have one row per row of eta. Got {part.shape[0]} rows, "
-                    f"and {n_rows} in {self._files['eta']}"
+                    f"{file}: {name} must have one row per row of eta. Got {part.shape[0]} rows, but {n_rows} in "
+                    f"{self._files['eta']}"
                 )
             if n_rows == 0:
                 raise ShapeError(f"{file}: {name} must have at least one row. Got none")
@@ -128,7 +128,7 @@ class NpyFile:
         stream.seek(self._start + place * self.dtype.itemsize)
         found = np.fromfile(stream, dtype=self.dtype, count=count)
         if len(found) < count:
-            raise EOFError(f"it ends {count - len(found)} numbers too early")
+            raise EOFError(f"{count - len(found)} numbers are missing at its end")
         return found
 
 
@@ -139,11 +139,11 @@ def check_mapped(part: Any) -> None:
         return
     needed = part.offset - part.offset % mmap.ALLOCATIONGRANULARITY + len(mapped)
     if mapped.size() < needed:
-        raise EOFError(f"it has {mapped.size()} bytes, and {needed} were mapped")
+        raise EOFError(f"it has {mapped.size()} bytes, but {needed} were mapped")
 
 
 def _opened(value: Any, *, name: str) -> Any:
-    """Return a part as something to slice; raise if it holds no numbers."""
+    """Return a part as an array that can be sliced; raise if it does not hold numbers."""
     if isinstance(value, str | os.PathLike):
         with reading(os.fspath(value)):
             part: Any = NpyFile(value)

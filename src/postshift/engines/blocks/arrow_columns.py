@@ -137,7 +137,7 @@ class ArrowColumns:
 
 
 def _matching(given: Names, names: Sequence[str], *, order: Sequence[Any] | None) -> tuple[str, ...]:
-    """Return the columns of a pattern: in the order of its star if that is a number or a class, else as in the file."""
+    """Return the columns of a pattern, in the order of the classes or numbers at the star, else as in the file."""
     if not isinstance(given, str):
         return tuple(given)
     if "*" not in given:
@@ -165,7 +165,7 @@ def _stars(pattern: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _table(batch: Any, names: Sequence[str]) -> Table:
-    """Return columns as a table, row by row in memory; float32 where all of them are."""
+    """Return columns as a table, row by row in memory; float32 if all of them are."""
     columns = np.stack([_numbers(batch.column(name)) for name in names])
     table = np.empty(columns.shape[::-1], dtype=columns.dtype)
     for some in row_slices(0, len(table), _COPY_ROWS):
@@ -213,7 +213,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _width(kind: Any) -> int:
-    """Return the bytes of a value; 32 for text."""
+    """Return the size of a value in bytes; 32 for text."""
     try:
         return max(int(kind.bit_width) // 8, 1)
     except ValueError:

@@ -31,7 +31,7 @@ class BlockEngine:
     """Sums over rows that are read in blocks: every call is one pass over the source, and only sums stay in memory.
 
     The first pass checks the rows as ``Rows.of`` does, and later passes must read the same rows again; errors name
-    the file and the rows. The sums are those of :class:`MemoryEngine`, counts to the last digit.
+    the file and the rows. The sums are those of :class:`MemoryEngine`; counts are equal to the last digit.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class BlockEngine:
         return self._summed(lambda block: block.label_sums(), self._hit_cells)
 
     def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
         cells = self._hit_cells * (self.n_classes if confusions else 1)
         features = self.n_bases * self.n_classes if confusions else 0
         return self._summed(lambda block: block.classifier_sums(classifier, confusions=confusions), cells, features)
@@ -136,14 +136,14 @@ class BlockEngine:
         if self._first is None:
             found.check_rows(self._source.n_rows)
             if not self._has_weight:
-                raise WeightError("weights must have a sum that is positive. Got weights that are 0 in every row")
+                raise WeightError("at least one weight must be above 0. Got weights that are 0 in every row")
             self._first = found
         elif found != self._first:
             for block in self._source.blocks(most_rows):
                 block.check(n_labels=self._n_categories)  # its error, if any, says which rows
             found.check_same(self._first)
         if total is None:
-            raise ShapeError("the source must have rows. Got none")
+            raise ShapeError("the source must have at least one row. Got none")
         return total
 
     def _engine(self, block: RowBlock) -> MemoryEngine:
@@ -162,7 +162,7 @@ class BlockEngine:
         )
 
     def _rows_at_a_time(self, cells: int, features: int = 0) -> int:
-        """Return how many rows may be read at a time; raise if they are too few.
+        """Return how many rows may be read at a time; raise if there are too few.
 
         ``cells`` is the size of a table of the sums; ``features`` is how many numbers a pass computes of each row,
         beside a few times m and L.
@@ -183,7 +183,7 @@ class BlockEngine:
 
 
 def bytes_of(value: Any, *, name: str) -> int:
-    """Return a number of bytes, given as such or as text.
+    """Return a number of bytes, given as a number or as text.
 
     Examples
     --------

@@ -20,7 +20,7 @@ Path_ = str | os.PathLike[str]
 
 
 class ColumnFile(NamedTuple):
-    """What is known of a file before its rows are read."""
+    """What is known about a file before its rows are read."""
 
     path: str
     group_rows: tuple[int, ...]  # of each row group or record batch
@@ -29,7 +29,7 @@ class ColumnFile(NamedTuple):
 
 
 class _ColumnSource(ABC):
-    """What both kinds of files share; see :class:`ParquetSource`."""
+    """The common part of both kinds of files; see :class:`ParquetSource`."""
 
     _suffixes: ClassVar[tuple[str, ...]]
 
@@ -229,7 +229,7 @@ def _check_size(file: ColumnFile) -> None:
     """Raise if a file has become shorter: reading a missing page of a mapped file ends the process."""
     size = Path(file.path).stat().st_size
     if size < file.size:
-        raise EOFError(f"it has {size} bytes, and had {file.size} when it was opened")
+        raise EOFError(f"it has {size} bytes, but had {file.size} when it was opened")
 
 
 def _is_decompressed(batch: Any) -> bool:

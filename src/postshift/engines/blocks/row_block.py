@@ -34,13 +34,13 @@ class RowBlock:
 
     @classmethod
     def of(cls, parts: Mapping[str, Any], files: Mapping[str, str], *, first: int = 0) -> RowBlock:
-        """Return a block of these parts; the basis is constant where there is no ``phi``."""
+        """Return a block of these parts; the basis is constant if there is no ``phi``."""
         phi: Any = parts["phi"] if "phi" in parts else np.ones((len(parts["eta"]), 1), dtype=np.float32)
         rows = Rows(eta=parts["eta"], bases={PHI: phi}, labels=parts.get("labels"), weights=parts.get("weights"))
         return cls(rows=rows, files={name: files[name] for name in parts}, first=first)
 
     def check(self, *, n_labels: int) -> None:
-        """Raise if ``Rows.of`` would raise; labels are in ``0..n_labels-1``."""
+        """Raise as ``Rows.of`` does; labels are in ``0..n_labels-1``."""
         n_rows = len(self.rows.eta)
         with self.named("eta"):
             check_eta(self.rows.eta)
@@ -71,15 +71,15 @@ class RowBlock:
         )
 
     def named(self, part: str) -> AbstractContextManager[None]:
-        """Add to errors which rows of which file a part comes from."""
+        """Add the file and the rows of a part to its errors."""
         return in_file(self.files[part], first=self.first, n_rows=len(self.rows.eta))
 
 
 class BlockSource(Protocol):
     """Rows that are read in blocks; your own source makes them with :meth:`RowBlock.of`.
 
-    Every call of :meth:`blocks` reads all rows again, in the same order. The two numbers of bytes are upper bounds by
-    which an engine keeps to its memory limit; pages of mapped files do not count.
+    Every call of :meth:`blocks` reads all rows again, in the same order. The two numbers of bytes are upper bounds,
+    which keep an engine within its memory limit; pages of mapped files do not count.
     """
 
     @property
@@ -100,7 +100,7 @@ class BlockSource(Protocol):
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes that reading takes for blocks of any size: what a file can only give as a whole."""
+        """Bytes that reading takes for blocks of any size: parts of a file that can only be read as a whole."""
 
     def blocks(self, block_rows: int) -> Iterator[RowBlock]:
         """Yield all rows in blocks of 1 to ``block_rows`` rows, not yet checked."""
@@ -128,17 +128,17 @@ class FileFingerprint:
         if sum(read.values()) != n_rows:
             _, file = max(read, key=lambda key: read[key], default=("eta", "eta"))
             raise InputError(
-                f"{file}, rows 0 to {max(read.values(), default=0) - 1}: the files have {sum(read.values())} rows, and "
+                f"{file}, rows 0 to {max(read.values(), default=0) - 1}: the files have {sum(read.values())} rows, but "
                 f"had {n_rows} rows when they were opened: do not change them while they are read"
             )
 
     def check_same(self, before: FileFingerprint) -> None:
-        """Raise if a pass read something else than an earlier pass."""
+        """Raise if a pass did not read the same rows as an earlier pass."""
         for (part, file), (n_rows, _) in before.found.items():
             if self.found.get((part, file)) != before.found[part, file]:
                 raise InputError(
-                    f"{file}, rows 0 to {n_rows - 1}: {part} was changed between two passes over the rows: do not "
-                    "change the file while it is read, and start again"
+                    f"{file}, rows 0 to {n_rows - 1}: {part} was changed between two passes over the rows: start "
+                    "again, and do not change the file while it is read"
                 )
 
 
@@ -159,7 +159,7 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def in_file(file: str, *, first: int = 0, n_rows: int | None = None) -> Iterator[None]:
-    """Add to errors about rows which file they are in, and which rows they are."""
+    """Add the file and the rows to errors about rows."""
     try:
         yield
     except SettingError:

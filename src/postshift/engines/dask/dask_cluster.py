@@ -1,4 +1,4 @@
-"""A cluster as an engine uses it: partitions stay on the workers, small results come back, every wait is bounded."""
+"""A cluster as an engine uses it: partitions stay on the workers, small results are returned, every wait is bounded."""
 
 from __future__ import annotations
 
@@ -74,29 +74,29 @@ class Cluster:
 
     def compute(self, tasks: Sequence[Any]) -> list[Any]:
         """Start to compute delayed objects, whose results stay on the workers; return their futures."""
-        with _cluster_errors("the cluster takes no work"):
+        with _cluster_errors("the cluster accepts no tasks"):
             return list(self._client.compute(list(tasks)))
 
     def each(self, function: Callable[..., Any], futures: Sequence[Any], *more: Sequence[Any], name: str) -> list[Any]:
         """Start to apply a function to the results of futures, and to further arguments for each; return futures."""
-        with _cluster_errors("the cluster takes no work"):
+        with _cluster_errors("the cluster accepts no tasks"):
             return list(self._client.map(function, list(futures), *more, pure=False, key=f"postshift-{name}"))
 
     def share(self, value: Any) -> Any:
-        """Return a value that every task reads: itself or, if it is large, the future of a task that returns it."""
+        """Return a value that every task reads or, if it is large, the future of a task that returns it."""
         try:
             large = len(pickle.dumps(value, protocol=5)) > LARGE_CALL
         except Exception:  # noqa: BLE001 -- Dask pickles more than Python does
             large = False
         if not large:
             return value
-        with _cluster_errors("the cluster takes no work"):
+        with _cluster_errors("the cluster accepts no tasks"):
             return self._client.submit(shared_value, value, pure=False, key=None)
 
     def total(self, futures: Sequence[Any], *, split_every: int) -> Any:
         """Return the sum of the results of futures: by a tree on the workers, with the last step here.
 
-        The tree depends on the number of parts only, so the sum does not depend on which worker computes a part, or
+        The tree only depends on the number of partitions, so the sum does not depend on which worker computes one, or
         when.
         """
         parts = list(futures)
@@ -160,8 +160,12 @@ class _Watch:
         if reading or (found and any(found.values())):
             self._seen = now
         if now - self._seen > self._worker_timeout:
-            what = "its scheduler has not answered" if found is None else "there has been no worker"
-            what = "none of its workers has worked (are they paused because memory is short?)" if found else what
+            what = "its scheduler has not answered" if found is None else "it has had no worker"
+            what = (
+                "none of its workers has made progress (are they paused because they are short of memory?)"
+                if found
+                else what
+            )
             raise EngineError(
                 f"the Dask cluster does not respond: {what} for {now - self._seen:.0f} seconds (worker_timeout is "
                 f"{self._worker_timeout:g}); start workers and fit again"
@@ -169,7 +173,8 @@ class _Watch:
         limit = self._pass_timeout
         if limit is not None and now - self._started > limit:
             raise EngineError(
-                f"a pass over the rows takes longer than {limit:g} seconds (pass_timeout): allow more, or add workers"
+                f"a pass over the rows takes longer than {limit:g} seconds (pass_timeout): increase pass_timeout, or "
+                "add workers"
             )
 
     def _is_reading(self) -> bool:
@@ -227,7 +232,7 @@ def _raise_failed(futures: Sequence[Any], places: Sequence[str] | None) -> None:
 
 
 def _connected(client: Any, timeout: float) -> tuple[Any, list[Any]]:
-    """Return a client, and what to close with it."""
+    """Return a client, and the objects to close with it."""
     try:
         import distributed
     except ImportError as error:
@@ -244,7 +249,7 @@ def _connected(client: Any, timeout: float) -> tuple[Any, list[Any]]:
     if not isinstance(client, distributed.Client):
         raise SettingError(f"client must be a distributed.Client or an address. Got {client!r} instead")
     if client.status != "running":
-        raise EngineError(f"the Dask client is {client.status}, not connected to a scheduler: make another one")
+        raise EngineError(f"the Dask client is {client.status}, not connected to a scheduler: make a new one")
     return client, []
 
 
@@ -266,7 +271,7 @@ def _at_address(address: str, timeout: float) -> tuple[Any, list[Any]]:
 
 
 async def _greeted(address: str, timeout: float) -> None:  # noqa: ASYNC109 -- the user sets it
-    """Wait until a scheduler answers: Dask's client waits forever for one that accepts and then is silent."""
+    """Wait until a scheduler answers: Dask's client waits forever if it accepts the connection and never answers."""
     from distributed.comm import connect
     from distributed.security import Security
 

@@ -128,7 +128,7 @@ class DaskEngine:
         return found
 
     def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
         found: ClassifierSums = self._summed("classifier_sums", classifier, confusions=confusions)
         return found
 
@@ -172,13 +172,13 @@ class DaskEngine:
         for facts in full[1:]:
             _check_alike(full[0], facts)
         if not any(facts.has_weight for facts in full):
-            raise WeightError("weights must have a sum that is positive. Got weights that are 0 in every row")
+            raise WeightError("at least one weight must be above 0. Got weights that are 0 in every row")
         return known
 
     def _summed(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Return the sums of one pass over all partitions."""
         if not self._held:
-            raise SettingError("this engine is closed: make another one")
+            raise SettingError("this engine is closed: make a new one")
         if method in ("label_sums", "classifier_sums", "pair_hits", "look") and not self._first.has_labels:
             raise LabelError("these rows have no labels; sums over training rows need them: pass labels=...")
         call = PassCall(

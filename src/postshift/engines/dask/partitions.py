@@ -1,7 +1,7 @@
 """The partitions of a Dask engine: arrays, frames, Parquet files, or features with a fitted model and a basis.
 
-A source names its partitions and says how the rows of each are made. Nothing is computed before an engine asks, and
-then on the workers: see the readers at the end. Dask is imported where it is used.
+A source names its partitions and says how the rows of each are made. Nothing is computed before an engine needs it; the
+workers then compute it: see the readers at the end. Dask is imported where it is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LazyPartition:
 
 
 class PartitionSource(Protocol):
-    """Rows in partitions, on the workers of a cluster or where they can read them."""
+    """Rows in partitions, on the workers of a cluster or in a place where the workers can read them."""
 
     def partitions(self) -> list[LazyPartition]:
         """Return the partitions, in the order of the rows."""
@@ -214,8 +214,8 @@ def _delayed_blocks(collections: Mapping[str, Any]) -> list[list[Any]]:
         found.append(list(np.ravel(blocks)) if hasattr(blocks, "ravel") else list(blocks))
         if len(found[-1]) != len(found[0]):
             raise ShapeError(
-                f"{name} has {len(found[-1])} partitions, and {next(iter(collections))} has {len(found[0])}: "
-                "rechunk or repartition one like the other"
+                f"{name} has {len(found[-1])} partitions, but {next(iter(collections))} has {len(found[0])}: "
+                "rechunk or repartition one of them to match the other"
             )
     return found
 
@@ -340,12 +340,12 @@ def _table_block(place: str, table: Any, columns: ArrowColumns) -> RowBlock:
 
 
 def _column_texts(given: Mapping[str, Any]) -> list[str]:
-    """Return the names and patterns of columns that are given."""
+    """Return the given names and patterns of columns."""
     found = [given.get(name) for name in ("eta", "phi", "group", "labels", "weights")]
     return [text for one in found if one is not None for text in ([one] if isinstance(one, str) else one)]
 
 
 def _matches(name: str, text: str) -> bool:
-    """Return whether a name or a pattern means a column."""
+    """Return whether a name or a pattern matches a column."""
     head, star, tail = text.partition("*")
     return name.startswith(head) and name.endswith(tail) if star else name == text

@@ -30,7 +30,7 @@ Make = Callable[..., RowBlock]  # the name of a partition and its inputs -> its 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What the client knows of a partition."""
+    """What the client knows about a partition."""
 
     place: str  # its name in errors
     n_rows: int
@@ -74,8 +74,8 @@ class PassCall:
 class Partition:
     """Rows that stay on a worker, and the engine that sums them.
 
-    When a partition is sent or spilt to disk, only its rows are, and the engine is made again. The scheduler weighs a
-    move by the size, so the size counts the sorted copy of an engine.
+    If a partition is sent or spilt to disk, only its rows are, and the engine is made again. The scheduler considers
+    the size before a move, so the size includes the sorted copy of an engine.
     """
 
     def __init__(self, facts: PartitionFacts, rows: Rows | None) -> None:
@@ -115,12 +115,12 @@ def hold(place: str, n_labels: int | None, make: Make, *given: Any) -> Partition
 
 
 def facts_of(partition: Partition | Failed) -> PartitionFacts | Failed:
-    """Return what the client knows of a partition."""
+    """Return what the client knows about a partition."""
     return partition if isinstance(partition, Failed) else partition.facts
 
 
 def sum_partition(partition: Partition | Failed, call: PassCall) -> Any:
-    """Return the sums of one partition; an error where a lost partition could not be read again."""
+    """Return the sums of one partition, or an error if a lost partition could not be read again."""
     if isinstance(partition, Failed):
         return partition
     try:

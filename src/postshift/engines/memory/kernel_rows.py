@@ -103,7 +103,7 @@ class RuleWeights:
 
 
 def kernel_table(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a table row by row in memory, in float32 where that holds it, else in float64; most need no copy."""
+    """Return a table row by row in memory, in float32 if it is stored so, else in float64; most need no copy."""
     narrow = table.dtype.kind == "f" and table.dtype.itemsize <= 4
     return np.asarray(read_only(np.require(table, np.float32 if narrow else np.float64, ["C", "A"])))
 
@@ -118,7 +118,7 @@ def check_shapes(rule: PlugIn | Mixture, eta: npt.NDArray[Any], phi: npt.NDArray
 
 
 def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | None:
-    """Return which basis function is 1 in each row where exactly one is and the others are 0, else None.
+    """Return which basis function is 1 in each row if exactly one is 1 and the others are 0 in all rows, else None.
 
     Examples
     --------

@@ -129,7 +129,7 @@ class MemoryEngine:
         return self._by_block(label_sums) if clusters is None else _cluster_labels(self._rows, clusters)
 
     def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b where ``confusions`` is false."""
+        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
         self._check_labels(of_classes=True)
         table = self._table(classifier, "confusions" if confusions else "hits")
         if table is None:
@@ -185,7 +185,7 @@ class MemoryEngine:
 
     @cached_property
     def _sorted(self) -> SortedColumn | SortedBins | None:
-        """The rows sorted once so that a pass over hard clusters reads few of them; None where that does not pay."""
+        """The rows, sorted once so that a pass over hard clusters reads few of them; None if that is not faster."""
         rows = self._rows
         if rows.clusters is None or not self._sort_rows:
             return None
@@ -220,7 +220,7 @@ class MemoryEngine:
         return total
 
     def _sorted_table(self, rule: RuleWeights, name: str) -> FloatArray | None:
-        """Return hits or confusions by the sorted rows; None where they cannot be used.
+        """Return hits or confusions from the sorted rows; None if they cannot be used.
 
         The last confusions are kept: a run whose training rows are also its validation rows asks for them twice.
         """
@@ -255,7 +255,7 @@ class MemoryEngine:
 
 
 def kernel_class(kernels: Kernels) -> type[Any]:
-    """Return the kernels of a name; numba is imported here and not before."""
+    """Return the kernels of a name; numba is only imported here."""
     check_kernels(kernels)
     if kernels == "numpy":
         return NumpyKernels
@@ -276,7 +276,7 @@ def check_kernels(kernels: Kernels) -> Kernels:
 
 
 def kernels_of_parts(kernels: Kernels, *, n_cells: int) -> Kernels:
-    """Return the kernels for parts of so many cells in all: an engine of one part would decide by its few rows."""
+    """Return the kernels for partitions with ``n_cells`` cells in total; one partition may be too small to decide."""
     if kernels != "auto":
         return kernels
     return "numba" if n_cells >= FEW_CELLS and find_spec("numba") else "numpy"

@@ -95,7 +95,7 @@ def _compiled(mixture: Mixture, eta: FloatArray, phi: FloatArray) -> FloatArray 
 
 
 def _floors(weights: FloatArray) -> FloatArray:
-    """Return (L, m, m) of weights (T, L, m): below which share of the probability of k class j loses in every member.
+    """Return, for weights (T, L, m), the share (L, m, m) of the probability of k below which j loses in every member.
 
     A floor of 0 says nothing; the floor of a class against itself is infinite.
     """

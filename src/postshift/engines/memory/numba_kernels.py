@@ -102,7 +102,7 @@ class NumbaKernels:
         return self._rows.labels[chunk] * np.uint32(self._rows.n_classes) + predicted
 
     def _predicted(self, chunk: slice, rule: RuleWeights) -> CodeArray:
-        """Return the predicted class of every row; in other bases the weights are one matrix product per chunk."""
+        """Return the predicted class of every row; without hard clusters, weights are a matrix product per chunk."""
         rows = self._rows
         eta, phi = rows.eta[chunk], rows.phi[chunk]
         predicted = np.empty(len(eta), dtype=np.uint32)
@@ -139,7 +139,7 @@ def _columns_first(table: FloatArray) -> FloatArray:
 
 
 def _compiled(loop: Loop) -> Loop:
-    """Return the compiled loop, kept on disk where numba finds a folder that it can write to."""
+    """Return the compiled loop, kept on disk if numba finds a folder that it can write to."""
     try:
         return cast("Loop", numba.njit(nogil=True, cache=True)(loop))
     except RuntimeError:  # no such folder: the loop is compiled in every process
@@ -209,7 +209,7 @@ def predict_clusters_full(eta: Any, clusters: Any, alpha: Any, predicted: Any) -
 
 @_compiled
 def predict_products(scores: Any, eta: Any, predicted: Any) -> None:
-    """Write the first class with the largest ``scores eta``, or of the scores themselves where eta is None."""
+    """Write the first class with the largest ``scores eta``, or with the largest score if eta is None."""
     n_rows, n_classes = scores.shape
     for row in range(n_rows):
         top = scores[row, 0] if eta is None else scores[row, 0] * eta[row, 0]

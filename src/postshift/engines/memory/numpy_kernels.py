@@ -124,7 +124,7 @@ class NumpyKernels:
         return np.concatenate([ones[None], columns.reshape(-1, *ones.shape)])
 
     def _scores(self, chunk: Chunk, rule: RuleWeights) -> FloatArray:
-        """Return the scores of a chunk (m, rows); in hard clusters they are the very products of the plug-in."""
+        """Return the scores of a chunk (m, rows); in hard clusters they are the same products as in the plug-in."""
         phi = _ONE if self._phi is None else self._phi[:, chunk.rows]
         shift = None if rule.shift is None else rule.shift[chunk.bases]
         return class_scores(RuleWeights(weights=rule.weights[chunk.bases], shift=shift), self._eta[:, chunk.rows], phi)
@@ -143,7 +143,7 @@ class NumpyKernels:
         return self._phi[:, chunk.rows].astype(np.float64, copy=False)
 
     def _weights_of(self, chunk: Chunk) -> FloatArray | None:
-        """Return the weights of a chunk; None where each row counts once."""
+        """Return the weights of a chunk; None if each row counts once."""
         return None if self._weights is None else self._weights[chunk.rows]
 
 

@@ -137,7 +137,7 @@ class SortedBins:
         return counted.astype(np.float64).reshape(self._shape)
 
     def _numba_count(self, bins: IntArray, rule: RuleWeights) -> FloatArray:
-        """Return the counts of some bins by compiled loops; numba is imported here and not before."""
+        """Return the counts of some bins by compiled loops; numba is only imported here."""
         from postshift.engines.memory.numba_kernels import count_runs
 
         starts, stops, clusters = self._starts[bins], self._stops[bins], self._cluster[bins]

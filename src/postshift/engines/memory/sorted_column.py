@@ -30,12 +30,12 @@ class _Segment:
         self._sorted = np.sort(self._column(rows)) if weights is None else self._column(self._order)
 
     def _column(self, rows: IntArray) -> FloatArray:
-        """Return eta_1 of some rows, in double precision: thresholds are."""
+        """Return eta_1 of some rows, in double precision, like the thresholds."""
         return np.asarray(self._eta[rows, 1], dtype=np.float64)
 
     @cached_property
     def _order(self) -> IntArray:
-        """The rows by ascending eta_1; rows without weights need it only where some are inside a band."""
+        """The rows by ascending eta_1; rows without weights need it only if some are inside a band."""
         return np.asarray(self._rows[np.argsort(self._column(self._rows))])
 
     @cached_property
@@ -53,7 +53,7 @@ class _Segment:
         return float(self._sums[0][low]), float(self._sums[1][high])
 
     def split(self, band: tuple[float, float], rule: RuleWeights, cluster: int) -> tuple[float, float]:
-        """Return the weight of the rows below and above the band; rows inside count where the rule puts them."""
+        """Return the weight of the rows below and above the band; the rule decides on which side rows inside count."""
         low = int(np.searchsorted(self._sorted, band[0]))
         high = int(np.searchsorted(self._sorted, band[1], side="right"))
         below, above = self._outside(low, high)
