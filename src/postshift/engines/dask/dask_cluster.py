@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self
 
 from postshift._installing import install
-from postshift._validation import check_in_range
+from postshift._validation import check_in_range, check_positive
 from postshift.engines.dask.pass_task import Failed, added, shared_value
 from postshift.exceptions import EngineError, InputError, PostshiftError, SettingError
 
@@ -46,7 +46,7 @@ class Cluster:
         pass_timeout: float | None = None,
     ) -> None:
         for name, value in (("connect_timeout", connect_timeout), ("worker_timeout", worker_timeout)):
-            check_in_range(value, name=name, low=0, high=float("inf"), open_low=True, open_high=True)
+            check_positive(value, name=name)
         if pass_timeout is not None:
             check_in_range(pass_timeout, name="pass_timeout", low=0, high=float("inf"), open_low=True)
         self._worker_timeout, self._pass_timeout = worker_timeout, pass_timeout
