@@ -8,9 +8,9 @@ import time
 from asyncio import CancelledError as AsyncCancelled
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from postshift._installing import install
 from postshift._validation import check_in_range, check_positive
@@ -23,7 +23,7 @@ _GRACE = 0.5  # seconds beyond Dask's limit, whose error says more
 _ANSWER = 5.0  # seconds that a scheduler may take to answer about its workers
 
 
-class Cluster:
+class Cluster(AbstractContextManager["Cluster"]):
     """A client of a scheduler: the one given, the current one, or that of a cluster on this machine.
 
     Parameters
@@ -53,9 +53,6 @@ class Cluster:
         self._client, self._own = _connected(client, connect_timeout)
         if self._client.asynchronous:
             raise SettingError("client must not be asynchronous: make one with distributed.Client(address)")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 from postshift._validation import check_count
 from postshift.engines.dask.dask_cluster import Cluster
@@ -16,7 +17,7 @@ from postshift.exceptions import LabelError, SettingError, ShapeError, WeightErr
 SPLIT_EVERY = 8
 
 
-class DaskEngine(PassEngine):
+class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
     """Sums over rows that stay on the workers of a Dask cluster; only small sums come to the client.
 
     When the engine is made, the workers compute, check and keep the partitions; an error names the partition. A pass is
@@ -90,9 +91,6 @@ class DaskEngine(PassEngine):
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
