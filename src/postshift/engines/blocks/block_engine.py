@@ -29,7 +29,7 @@ class BlockEngine(PassEngine):
     """Sums over rows that are read in blocks: every call is one pass over the source, and only sums stay in memory.
 
     The first pass checks the rows as ``Rows.of`` does, and later passes must read the same rows again; errors name
-    the file and the rows. The sums are those of :class:`MemoryEngine`, counts to the last digit.
+    the file and the rows. The methods and the sums are those of :class:`MemoryEngine`, counts to the last digit.
 
     Parameters
     ----------

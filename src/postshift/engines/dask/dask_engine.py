@@ -20,10 +20,10 @@ SPLIT_EVERY = 8
 class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
     """Sums over rows that stay on the workers of a Dask cluster; only small sums come to the client.
 
-    When the engine is made, the workers compute, check and keep the partitions; an error names the partition. A pass is
-    one task per partition, with the kernels and the sorted rows of :class:`MemoryEngine`. A tree adds the sums; its
-    shape depends on the number of partitions only. If a worker is lost during a fit, other workers compute its
-    partitions again, and the sums are the same to the last digit.
+    The methods are those of :class:`MemoryEngine`. When the engine is made, the workers compute, check and keep the
+    partitions; an error names the partition. A pass is one task per partition, with the kernels and the sorted rows of
+    :class:`MemoryEngine`. A tree adds the sums; its shape depends on the number of partitions only. If a worker is lost
+    during a fit, other workers compute its partitions again, and the sums are the same to the last digit.
 
     Parameters
     ----------
