@@ -12,6 +12,7 @@ from postshift._validation import (
     check_in_range,
     check_labels,
     check_phi,
+    check_positive,
     check_rows,
     check_weights,
     copied,
@@ -119,6 +120,13 @@ def test_a_number_out_of_range(value):
     assert check_in_range(1, name="x", low=0, high=1, open_low=True) == 1.0
     with pytest.raises(SettingError, match=r"x must be a number in \(0, 1\]. Got"):
         check_in_range(value, name="x", low=0, high=1, open_low=True)
+
+
+@pytest.mark.parametrize("value", [0, -1, np.inf, np.nan, True, "1", None])
+def test_a_number_that_must_be_positive(value):
+    assert check_positive(2, name="x") == 2.0
+    with pytest.raises(SettingError, match=r"x must be a number in \(0, inf\). Got"):
+        check_positive(value, name="x")
 
 
 @pytest.mark.parametrize("value", [0, 1.0, True, "1", None])

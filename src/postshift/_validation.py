@@ -201,6 +201,11 @@ def check_in_range(
     return float(value)
 
 
+def check_positive(value: Any, *, name: str) -> float:
+    """Return ``value`` as a float; raise unless it is positive and finite."""
+    return check_in_range(value, name=name, low=0, high=np.inf, open_low=True, open_high=True)
+
+
 def check_count(value: Any, *, name: str, low: int) -> int:
     """Return ``value`` as an int; raise unless it is at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:

@@ -25,7 +25,6 @@ from postshift.baselines.softmax import (
     fitted_head,
     head_and_last,
     mean_loss,
-    one_hot,
     penalised_loss,
     row_losses,
     safe_step,
@@ -33,6 +32,7 @@ from postshift.baselines.softmax import (
     start_of,
     theta_of,
 )
+from postshift.core.plugin import onehot
 from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError, WeightError
 
 TRANSITION = np.array([[0.7, 0.2, 0.1], [0.0, 0.8, 0.2], [0.3, 0.0, 0.7]])
@@ -138,7 +138,7 @@ def test_names_of_classes_and_features():
     model = SoftmaxRegression().fit(X, names[y])
     assert list(model.feature_names_in_) == list(X.columns)
     assert model.score(X, names[y]) == SoftmaxRegression().fit(X, y).score(X, y) > 0.95
-    soft = SoftmaxRegression().fit(X, one_hot(y.to_numpy(), 3), classes=names)
+    soft = SoftmaxRegression().fit(X, onehot(y.to_numpy(), n_classes=3), classes=names)
     np.testing.assert_allclose(soft.coef_, model.coef_, atol=1e-8)
     np.testing.assert_array_equal(soft.predict(X), model.predict(X))
 
@@ -191,10 +191,10 @@ def test_losses_written_out():
     rng = np.random.default_rng(6)
     scores, y = rng.normal(size=(50, 3)), rng.integers(3, size=50)
     p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    plain, residuals = row_losses(scores, one_hot(y, 3))
+    plain, residuals = row_losses(scores, onehot(y, n_classes=3))
     np.testing.assert_allclose(plain, -np.log(p[np.arange(50), y]))
     np.testing.assert_allclose(residuals, p - np.eye(3)[y], atol=1e-15)
-    corrected, _ = row_losses(scores, one_hot(y, 3), TRANSITION)
+    corrected, _ = row_losses(scores, onehot(y, n_classes=3), TRANSITION)
     np.testing.assert_allclose(corrected, [-np.log(sum(p[i] * TRANSITION[:, label])) for i, label in enumerate(y)])
 
 
@@ -212,7 +212,8 @@ def test_the_safe_step_is_the_inverse_of_a_curvature_that_is_never_exceeded(spar
     X = csr_matrix(X) if sparse else X
     rng = np.random.default_rng(7)
     curvatures = [
-        max(np.linalg.eigvalsh(hessian(size * rng.normal(size=(3, 7)), X, one_hot(y, 3)))) for size in (0, 0.1, 1)
+        max(np.linalg.eigvalsh(hessian(size * rng.normal(size=(3, 7)), X, onehot(y, n_classes=3))))
+        for size in (0, 0.1, 1)
     ]
     assert max(curvatures) < 1 / safe_step(X)
     np.testing.assert_allclose(curvatures[0], 2 / 3 / safe_step(X), rtol=1e-6)  # at even thirds: 1/3, not 1/2

@@ -15,10 +15,11 @@ from postshift.basis._columns import (
     number_table,
     one_per_row,
     place_of,
+    places_of,
     take_columns,
     text_columns,
 )
-from postshift.exceptions import BasisError, ShapeError
+from postshift.exceptions import BasisError, SettingError, ShapeError
 
 VALUES = {"age": [20.0, 30.0, 40.0], "town": ["a", "b", "a"], "old": [False, False, True]}
 frames = pytest.mark.parametrize("frame", [pd.DataFrame(VALUES), pl.DataFrame(VALUES)], ids=["pandas", "polars"])
@@ -31,6 +32,14 @@ def test_names_and_positions(frame):
     assert text_columns(frame) == [1]
     with pytest.raises(BasisError, match="did you mean 'town'"):
         place_of("twon", frame)
+
+
+def test_one_column_or_several_or_none_are_given():
+    table = np.zeros((2, 3))
+    assert places_of(None, table) is None
+    assert places_of(2, table) == places_of([2], table) == [2]
+    with pytest.raises(SettingError, match="at least one column"):
+        places_of([], table)
 
 
 def test_arrays_have_positions_only():

@@ -185,7 +185,7 @@ def test_a_block_may_weigh_nothing_but_not_all_of_them():
     some = BlockEngine(ArraySource(eta, labels=labels, weights=[0.0, 0, 1, 1]), block_rows=2)
     np.testing.assert_array_equal(some.label_sums().classes, [1, 1])
     none = BlockEngine(ArraySource(eta, labels=labels, weights=np.zeros(4)), block_rows=2)
-    with pytest.raises(WeightError, match="positive"):
+    with pytest.raises(WeightError, match="at least one weight must be above 0"):
         none.label_sums()
 
 

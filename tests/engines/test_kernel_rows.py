@@ -13,6 +13,7 @@ from postshift.engines.memory.kernel_rows import (
     clusters_of,
     kernel_table,
     row_slices,
+    stable_order,
 )
 from postshift.exceptions import LabelError, ShapeError
 from tests.problems import make_problem
@@ -71,6 +72,11 @@ def test_rows_of_another_shape():
     for eta, phi in (((5, 4), (5, 2)), ((5, 3), (5, 1)), ((5, 3), (4, 2))):
         with pytest.raises(ShapeError, match=r"shapes \(n, 3\) and \(n, 2\)"):
             check_shapes(rule, np.ones(eta), np.ones(phi))
+
+
+def test_order_of_codes():
+    assert stable_order(np.array([300, 0, 300, 7])).tolist() == [1, 3, 0, 2]
+    assert stable_order(np.array([], dtype=np.intp)).tolist() == []
 
 
 def test_slices_of_rows():

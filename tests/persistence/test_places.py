@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
 from postshift import Mixture, PlugIn, PostShiftClassifier
-from postshift.basis import TreeBasis
+from postshift.basis import RBFBasis, TreeBasis
 from postshift.estimators.records import History
 from postshift.exceptions import ArchiveError, UntrustedError
 from postshift.metrics import GMean, from_labels
@@ -100,6 +100,12 @@ def test_members_of_different_sizes_and_shares_of_none_are_refused(tmp_path):
         object.__setattr__(mixture, name, before)
         with pytest.raises(ArchiveError, match="members must be one or more plug-ins"):
             load(tmp_path / "rule.skops")
+
+
+def test_a_parameter_of_an_estimator_may_be_anything_that_fit_accepts(tmp_path):
+    basis = RBFBasis(width=np.float64(1.0), max_points=np.int64(5), clip=[0.01, 0.99]).fit([[0.0], [2.0]], ["a", "b"])
+    dump(basis, tmp_path / "basis.skops")
+    assert load(tmp_path / "basis.skops").transform([[1.0]]).tolist() == basis.transform([[1.0]]).tolist()
 
 
 def share_right(y_true, y_pred):

@@ -9,15 +9,15 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, indexable, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable, validate_data
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.queries import Fit, without_queries
 from postshift.core.rows import Rows
 from postshift.core.session import Session
-from postshift.estimators.model import eta_of, label_values, positions
+from postshift.estimators.model import eta_of, fitted_clone, label_values, positions
 from postshift.estimators.task import Task, goal_of, known_groups, make_task
 from postshift.exceptions import LabelError, SettingError, ShapeError
 
@@ -79,6 +79,14 @@ class Baseline(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> FloatArray:
         """Return scores (n, m)."""
         raise NotImplementedError
+
+    def _fitted_to(self, X: Any, y: IntArray, **params: Any) -> Any:
+        """Return a copy of the model, fitted to rows."""
+        return fitted_clone(self.estimator, X, self.classes_[y], params)
+
+    def _counted_metric(self, rows: BothSides, metadata: Mapping[str, Any]) -> CountedMetric:
+        """Return the metric on the validation rows."""
+        return CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
 
     @property
     def _fits_to_all_rows(self) -> bool:
@@ -192,12 +200,26 @@ def best_epoch(epochs: Iterable[tuple[T, tuple[float, float]]], *, patience: flo
     return number, best, np.array(losses)
 
 
+def checked_labels(y: Any) -> Any:
+    """Return labels as a column; raise unless they can be those of a classifier."""
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels
+
+
+def check_classes(classes: Any) -> Any:
+    """Return the classes; raise unless there are at least two."""
+    if len(classes) < 2:
+        raise LabelError(f"a classifier needs rows of at least two classes. Got one class, {classes.tolist()}")
+    return classes
+
+
 def _classes(*labels: Any) -> Any:
     """Return the distinct labels, sorted; at least two."""
     try:
         found = np.unique(np.concatenate([np.asarray(each) for each in labels]))
     except TypeError as error:
         raise LabelError(f"labels must be of one kind, all strings or all numbers: {error}") from error
-    if len(found) < 2:
-        raise LabelError(f"a classifier needs rows of at least two classes. Got one class, {found.tolist()}")
-    return found
+    return check_classes(found)

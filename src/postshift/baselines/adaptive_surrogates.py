@@ -23,8 +23,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import check_array, check_random_state
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
-from postshift.baselines._baseline import Baseline, BothSides, CountedMetric
+from postshift._validation import FloatArray, IntArray, check_count, check_positive, unknown
+from postshift.baselines._baseline import Baseline, BothSides
 from postshift.estimators.rows_of import FeatureRows as BasisRows
 from postshift.estimators.rows_of import fitted_bases
 from postshift.exceptions import SettingError
@@ -88,6 +88,7 @@ class Surrogates:
         return np.asarray(factor * slopes)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaptiveSurrogates(Baseline):
     """A linear model whose surrogate losses are moved in the direction in which the metric improves.
 
@@ -152,32 +153,17 @@ class AdaptiveSurrogates(Baseline):
     (True, 311)
     """
 
-    def __init__(
-        self,
-        *,
-        metric: Any = "g_mean",
-        basis: Any = "constant",
-        transformer: Any = None,
-        loss: str = "sigmoid",
-        n_outer: int = 30,
-        n_inner: int = 30,
-        outer_learning_rate: float = 1.0,
-        inner_learning_rate: float = 1.0,
-        n_perturbations: int = 100,
-        perturbation_scale: float = 1.0,
-        random_state: Any = 0,
-    ) -> None:
-        self.metric = metric
-        self.basis = basis
-        self.transformer = transformer
-        self.loss = loss
-        self.n_outer = n_outer
-        self.n_inner = n_inner
-        self.outer_learning_rate = outer_learning_rate
-        self.inner_learning_rate = inner_learning_rate
-        self.n_perturbations = n_perturbations
-        self.perturbation_scale = perturbation_scale
-        self.random_state = random_state
+    metric: Any = "g_mean"
+    basis: Any = "constant"
+    transformer: Any = None
+    loss: str = "sigmoid"
+    n_outer: int = 30
+    n_inner: int = 30
+    outer_learning_rate: float = 1.0
+    inner_learning_rate: float = 1.0
+    n_perturbations: int = 100
+    perturbation_scale: float = 1.0
+    random_state: Any = 0
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Run the outer steps and keep the best model."""
@@ -185,7 +171,7 @@ class AdaptiveSurrogates(Baseline):
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows.X, rows.y)
         numbers = replace(rows, X=self._numbers(rows.X), X_val=self._numbers(rows.X_val))
         surrogates = Surrogates(rows=numbers, shares=self._shares(rows), loss=self.loss)
-        metric = CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
+        metric = self._counted_metric(rows, metadata)
         models, scores = self._run(surrogates, lambda theta: metric(np.argmax(scores_of(numbers.X_val, theta), axis=0)))
         best = int(np.argmax(scores))
         self.coef_, self.intercept_ = models[best][:-1].T, models[best][-1]
@@ -199,7 +185,7 @@ class AdaptiveSurrogates(Baseline):
         for name in ("n_outer", "n_inner", "n_perturbations"):
             check_count(getattr(self, name), name=name, low=1)
         for name in ("outer_learning_rate", "inner_learning_rate", "perturbation_scale"):
-            check_in_range(getattr(self, name), name=name, low=0, high=np.inf, open_low=True, open_high=True)
+            check_positive(getattr(self, name), name=name)
 
     def _shares(self, rows: BothSides) -> FloatArray:
         """Fit the bases and return the weight of each training row in each surrogate."""

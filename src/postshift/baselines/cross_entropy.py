@@ -7,7 +7,7 @@ from typing import Any
 
 from postshift._validation import IntArray
 from postshift.baselines._baseline import BothSides, ModelBaseline
-from postshift.estimators.model import fitted_clone, is_frozen
+from postshift.estimators.model import is_frozen
 from postshift.exceptions import LabelError
 
 
@@ -23,7 +23,7 @@ class _OneSide(ModelBaseline):
             raise LabelError(
                 f"the {len(y)} {name} rows are all of class {self.classes_[y[0]]!r}: give rows of at least two classes"
             )
-        self.estimator_ = fitted_clone(self.estimator, X, self.classes_[y], {})
+        self.estimator_ = self._fitted_to(X, y)
 
 
 class CrossEntropyOnTrain(_OneSide):

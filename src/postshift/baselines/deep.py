@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, check_weights
+from postshift.baselines._baseline import check_classes, checked_labels
 from postshift.baselines._checkpoint import Checkpoint, digest
 from postshift.baselines._training import (
     CrossEntropy,
@@ -29,11 +29,13 @@ from postshift.baselines._training import (
     train,
 )
 from postshift.baselines.networks import Build, last_linear, torch_module
-from postshift.baselines.softmax import check_transition, head_and_last, one_hot
+from postshift.baselines.softmax import check_transition, head_and_last
+from postshift.core.plugin import onehot
 from postshift.estimators.shifts import seed_of
-from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.exceptions import SettingError, ShapeError
 
 
+@dataclass(eq=False, repr=False)
 class NetworkClassifier(ClassifierMixin, BaseEstimator):
     """A torch network as a scikit-learn classifier.
 
@@ -96,36 +98,20 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
     (1297, 64)
     """
 
-    def __init__(
-        self,
-        network: str | Build = "resnet14",
-        *,
-        epochs: int = 20,
-        batch_size: int = 128,
-        learning_rate: float = 0.2,
-        weight_decay: float = 2e-4,
-        augment: bool = False,
-        random_state: Any = 0,
-        n_threads: int = 1,
-        n_processes: int = 1,
-        transition: Any = None,
-        initial_weights: Mapping[str, Any] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        progress: Callable[[Epoch], object] | None = None,
-    ) -> None:
-        self.network = network
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.augment = augment
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.n_processes = n_processes
-        self.transition = transition
-        self.initial_weights = initial_weights
-        self.checkpoint = checkpoint
-        self.progress = progress
+    network: str | Build = "resnet14"
+    _: KW_ONLY
+    epochs: int = 20
+    batch_size: int = 128
+    learning_rate: float = 0.2
+    weight_decay: float = 2e-4
+    augment: bool = False
+    random_state: Any = 0
+    n_threads: int = 1
+    n_processes: int = 1
+    transition: Any = None
+    initial_weights: Mapping[str, Any] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    progress: Callable[[Epoch], object] | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NetworkClassifier:
         """Train the network.
@@ -144,10 +130,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         NetworkClassifier
             The fitted classifier.
         """
-        labels = column_or_1d(y, warn=True)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        labels = checked_labels(y)
         check_consistent_length(X, labels)
         classes, codes = np.unique(labels, return_inverse=True)
         weights = check_weights(sample_weight, n_rows=len(codes), name="sample_weight")
@@ -201,9 +184,7 @@ def fit_positions(
     """
     torch_module()
     model.__dict__.pop("weights_", None)  # a failed fit must not leave the weights of an earlier one
-    model.classes_ = np.asarray(classes)
-    if len(model.classes_) < 2:
-        raise LabelError(f"a classifier needs rows of at least two classes. Got one class, {model.classes_.tolist()}")
+    model.classes_ = check_classes(np.asarray(classes))
     X = validate_data(model, X, dtype=np.float32, allow_nd=True, ensure_min_samples=2)
     model.input_shape_ = X.shape[1:]
     recipe = recipe_of(model)
@@ -253,7 +234,7 @@ def _log_transition(transition: Any, codes: IntArray, n_classes: int) -> FloatAr
     if transition is None:
         return None
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
-        return np.asarray(np.log(check_transition(transition, one_hot(codes, n_classes))))
+        return np.asarray(np.log(check_transition(transition, onehot(codes, n_classes=n_classes))))
 
 
 def _checkpoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from scipy.stats.qmc import LatinHypercube
 from sklearn.utils import check_random_state
 
 from postshift._validation import FloatArray, check_count, check_in_range
-from postshift.baselines._baseline import BothSides, CountedMetric
+from postshift.baselines._baseline import BothSides
 from postshift.baselines.plugin_search import WeightedModel
 from postshift.exceptions import SettingError
 
 MIN_POPULATION = 5  # what differential evolution needs
 
 
+@dataclass(eq=False, repr=False)
 class DirectSearch(WeightedModel):
     """The weights of ``argmax_i w_i eta_i`` by differential evolution on the metric of the validation rows.
 
@@ -62,28 +64,19 @@ class DirectSearch(WeightedModel):
     (True, 200)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        metric: Any = "balanced_accuracy",
-        max_queries: int = 1000,
-        population: int = 20,
-        max_log_weight: float = 7.0,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.metric = metric
-        self.max_queries = max_queries
-        self.population = population
-        self.max_log_weight = max_log_weight
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    metric: Any = "balanced_accuracy"
+    max_queries: int = 1000
+    population: int = 20
+    max_log_weight: float = 7.0
+    random_state: Any = 0
 
     def _search(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the weights of the best candidate of all generations."""
         n_generations = self._n_generations()
         radius = check_in_range(self.max_log_weight, name="max_log_weight", low=0, high=300, open_low=True)
-        metric = CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
+        metric = self._counted_metric(rows, metadata)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         bounds = [(-radius, radius)] * (rows.n_classes - 1)
         found = differential_evolution(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range, check_positive
 from postshift.baselines._baseline import BothSides, ModelBaseline, best_epoch
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import fine_tune, prepared
@@ -17,16 +18,16 @@ from postshift.baselines.softmax import (
     head_and_last,
     joined,
     mean_loss,
-    one_hot,
     safe_step,
     softmax_model,
     start_of,
     transformed,
 )
-from postshift.estimators.model import fitted_clone
+from postshift.core.plugin import onehot
 from postshift.exceptions import ShapeError
 
 
+@dataclass(eq=False, repr=False)
 class FineTuned(ModelBaseline):
     """A model of the training rows, trained further on the validation rows (the paper's "Fine-tuning").
 
@@ -78,22 +79,13 @@ class FineTuned(ModelBaseline):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        learning_rate: float | None = None,
-        max_epochs: int = 1000,
-        patience: float = 50,
-        held_out: float = 0.25,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.held_out = held_out
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    learning_rate: float | None = None
+    max_epochs: int = 1000
+    patience: float = 50
+    held_out: float = 0.25
+    random_state: Any = 0
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Train and tune."""
@@ -119,10 +111,10 @@ class FineTuned(ModelBaseline):
 
     def _tuned_softmax(self, rows: BothSides, tuning: IntArray, stopping: IntArray) -> tuple[int, Any, FloatArray]:
         """Return the best epoch of a softmax model, the tuned model and the losses."""
-        head, last = head_and_last(fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {}))
+        head, last = head_and_last(self._fitted_to(rows.X, rows.y))
         X_val = transformed(head, rows.X_val)
         start = start_of(last, X=X_val, classes=self.classes_)
-        design, targets = as_design(X_val), one_hot(rows.y_val, rows.n_classes)
+        design, targets = as_design(X_val), onehot(rows.y_val, n_classes=rows.n_classes)
         epochs = _descent(
             start,
             tuning=(design[tuning], targets[tuning]),
@@ -156,11 +148,7 @@ class FineTuned(ModelBaseline):
 
     def _step(self, X: Any) -> float:
         """Return the length of a step."""
-        if self.learning_rate is None:
-            return safe_step(X)
-        return check_in_range(
-            self.learning_rate, name="learning_rate", low=0, high=np.inf, open_low=True, open_high=True
-        )
+        return safe_step(X) if self.learning_rate is None else check_positive(self.learning_rate, name="learning_rate")
 
 
 def _descent(

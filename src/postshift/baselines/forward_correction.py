@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from postshift._validation import FloatArray, IntArray, check_in_range, unknown
 from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.baselines.deep import fit_positions, is_network
 from postshift.baselines.deep_methods import check_no_transition, prepared, trained
-from postshift.baselines.softmax import check_transition, fitted_head, joined, one_hot
+from postshift.baselines.softmax import check_transition, fitted_head, joined
+from postshift.core.plugin import onehot
 from postshift.estimators.model import eta_of
 from postshift.exceptions import MissingClassWarning, SettingError
 
 ESTIMATE, VALIDATION = "estimate", "validation"
 
 
+@dataclass(eq=False, repr=False)
 class ForwardCorrection(ModelBaseline):
     """A model of the clean labels, trained on noisy ones with the loss ``-log (p T)[label]`` (Patrini et al., 2017).
 
@@ -65,10 +68,10 @@ class ForwardCorrection(ModelBaseline):
     True
     """
 
-    def __init__(self, estimator: Any = None, *, transition: Any = ESTIMATE, percentile: float = 97) -> None:
-        self.estimator = estimator
-        self.transition = transition
-        self.percentile = percentile
+    estimator: Any = None
+    _: KW_ONLY
+    transition: Any = ESTIMATE
+    percentile: float = 97
 
     @property
     def _fits_to_all_rows(self) -> bool:
@@ -91,7 +94,7 @@ class ForwardCorrection(ModelBaseline):
         self.noisy_estimator_ = None
         if isinstance(self.transition, str):
             self.noisy_estimator_ = joined(head, trained(model, seen, classes=self.classes_))
-        self.transition_ = check_transition(self._transition(rows), one_hot(rows.y, rows.n_classes))
+        self.transition_ = check_transition(self._transition(rows), onehot(rows.y, n_classes=rows.n_classes))
         corrected = clone(model).set_params(transition=self.transition_)
         fit_positions(corrected, seen.X, seen.y, classes=self.classes_, name="corrected")
         self.estimator_ = joined(head, corrected)
@@ -102,7 +105,7 @@ class ForwardCorrection(ModelBaseline):
         head, X, model = fitted_head(self.estimator, rows.X, labels, method="forward correction")
         estimated = isinstance(self.transition, str)
         self.noisy_estimator_ = joined(head, clone(model).fit(X, labels)) if estimated else None
-        self.transition_ = check_transition(self._transition(rows), one_hot(rows.y, rows.n_classes))
+        self.transition_ = check_transition(self._transition(rows), onehot(rows.y, n_classes=rows.n_classes))
         model.set_params(transition=self.transition_).fit(X, labels, classes=self.classes_)
         self.estimator_ = joined(head, model)
 
@@ -130,7 +133,7 @@ def labelled_transition(eta: FloatArray, y_val: IntArray) -> FloatArray:
 
     A class without rows keeps its label, with a warning.
     """
-    members = one_hot(y_val, eta.shape[1])
+    members = onehot(y_val, n_classes=eta.shape[1])
     counts = members.sum(axis=0)
     means = members.T @ eta / np.maximum(counts, 1)[:, None]
     return _with_rest(means, missing=counts == 0, where="validation rows")

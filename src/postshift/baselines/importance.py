@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from postshift._validation import FloatArray, check_in_range, unknown
 from postshift.baselines._baseline import Baseline, BothSides
 from postshift.basis._columns import is_frame, names_of, number_table, take_columns, text_columns
 from postshift.basis.user import applied, fitted_copy
-from postshift.estimators.model import eta_of, fitted_clone, is_frozen, positions
+from postshift.estimators.model import eta_of, is_frozen, positions
 from postshift.exceptions import SettingError, ShapeError, WeightError
 
 WEIGHT = "sample_weight"
@@ -50,8 +51,7 @@ class Reweighted(Baseline):
         parameter = weight_parameter(self.estimator)
         self.density_ratio_ = self._ratio(rows)
         self.sample_weight_ = of_mean_one(np.minimum(self.density_ratio_, np.inf if self.clip is None else self.clip))
-        labels = self.classes_[rows.y]
-        self.estimator_ = fitted_clone(self.estimator, rows.X, labels, {parameter: self.sample_weight_})
+        self.estimator_ = self._fitted_to(rows.X, rows.y, **{parameter: self.sample_weight_})
 
     def _scores(self, X: Any) -> FloatArray:
         """Return the probabilities of the model, or its labels as one-hot rows if it has none."""
@@ -73,6 +73,7 @@ class Reweighted(Baseline):
         return train, val
 
 
+@dataclass(eq=False, repr=False)
 class ImportanceWeighting(Reweighted):
     r"""The model fitted to training rows weighted by the odds of a classifier of validation against training rows.
 
@@ -128,24 +129,14 @@ class ImportanceWeighting(Reweighted):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        discriminator: Any = None,
-        on: Literal["xy", "x"] = "xy",
-        interactions: bool = True,
-        clip: float | None = 20.0,
-        embedding: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.discriminator = discriminator
-        self.on = on
-        self.interactions = interactions
-        self.clip = clip
-        self.embedding = embedding
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    discriminator: Any = None
+    on: Literal["xy", "x"] = "xy"
+    interactions: bool = True
+    clip: float | None = 20.0
+    embedding: Any = None
+    random_state: Any = 0
 
     def _ratio(self, rows: BothSides) -> FloatArray:
         """Return the odds of being a validation row, times the ratio of the sample sizes."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state, gen_batches
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range, check_positive
 from postshift.baselines._baseline import BothSides
 from postshift.baselines.importance import Reweighted
 from postshift.exceptions import InputError, SettingError
@@ -35,6 +35,7 @@ PENALTY = 10.0  # for the distance of the sum to its target; entries of K are at
 MAX_ROUNDS = 50  # of the multiplier; a few are usually enough
 
 
+@dataclass(eq=False, repr=False)
 class KernelMeanMatching(Reweighted):
     r"""The model fitted to training rows weighted by kernel mean matching (Huang et al. 2006).
 
@@ -100,28 +101,16 @@ class KernelMeanMatching(Reweighted):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        kernel_width: float | Literal["median"] = "median",
-        bound: float = 1000.0,
-        slack: float | None = None,
-        on: Literal["xy", "x"] = "xy",
-        max_rows: int = 2000,
-        tol: float = 1e-4,
-        embedding: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.kernel_width = kernel_width
-        self.bound = bound
-        self.slack = slack
-        self.on = on
-        self.max_rows = max_rows
-        self.tol = tol
-        self.embedding = embedding
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    kernel_width: float | Literal["median"] = "median"
+    bound: float = 1000.0
+    slack: float | None = None
+    on: Literal["xy", "x"] = "xy"
+    max_rows: int = 2000
+    tol: float = 1e-4
+    embedding: Any = None
+    random_state: Any = 0
 
     def _ratio(self, rows: BothSides) -> FloatArray:
         """Return the weights, part by part."""
@@ -158,7 +147,7 @@ class KernelMeanMatching(Reweighted):
             if self.kernel_width != "median":
                 raise SettingError(f"kernel_width must be a number or 'median'. Got {self.kernel_width!r} instead")
         else:
-            check_in_range(self.kernel_width, name="kernel_width", low=0, high=np.inf, open_low=True, open_high=True)
+            check_positive(self.kernel_width, name="kernel_width")
 
     def _width(self, train: Any, rng: np.random.RandomState) -> float:
         """Return the given width of the kernel, or the median distance of distinct rows."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range
+from postshift._validation import FloatArray, IntArray, check_count, check_in_range, check_positive
 from postshift.baselines._baseline import BothSides, ModelBaseline
 from postshift.baselines.deep import is_network
 from postshift.baselines.deep_methods import learn_to_reweight, prepared
@@ -17,7 +18,6 @@ from postshift.baselines.softmax import (
     fitted_head,
     joined,
     mean_loss,
-    one_hot,
     penalised_loss,
     penalty_of,
     row_losses,
@@ -25,11 +25,13 @@ from postshift.baselines.softmax import (
     softmax_model,
     transformed,
 )
+from postshift.core.plugin import onehot
 from postshift.exceptions import InputError
 
 Labelled = tuple[Any, FloatArray]  # rows (n, d) and their targets (n, m)
 
 
+@dataclass(eq=False, repr=False)
 class LearnToReweight(ModelBaseline):
     """Stochastic gradient descent in which the rows of a batch are weighted by how much they help the validation rows.
 
@@ -76,22 +78,13 @@ class LearnToReweight(ModelBaseline):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        learning_rate: float = 0.1,
-        n_epochs: int = 10,
-        batch_size: int = 100,
-        momentum: float = 0.9,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.momentum = momentum
-        self.random_state = random_state
+    estimator: Any = None
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    n_epochs: int = 10
+    batch_size: int = 100
+    momentum: float = 0.9
+    random_state: Any = 0
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Train."""
@@ -113,17 +106,15 @@ class LearnToReweight(ModelBaseline):
         """Train a softmax model."""
         head, X, model = fitted_head(self.estimator, rows.X, self.classes_[rows.y], method="learning to reweight")
         theta = self._train(
-            (as_design(X), one_hot(rows.y, rows.n_classes)),
-            (as_design(transformed(head, rows.X_val)), one_hot(rows.y_val, rows.n_classes)),
+            (as_design(X), onehot(rows.y, n_classes=rows.n_classes)),
+            (as_design(transformed(head, rows.X_val)), onehot(rows.y_val, n_classes=rows.n_classes)),
             penalty=penalty_of(model.C, n_classes=rows.n_classes, total=len(rows.y)),
         )
         self.estimator_ = joined(head, softmax_model(theta, X=X, classes=self.classes_))
 
     def _train(self, train: Labelled, val: Labelled, *, penalty: float) -> FloatArray:
         """Return the trained parameters; sets the example weights."""
-        rate = check_in_range(
-            self.learning_rate, name="learning_rate", low=0, high=np.inf, open_low=True, open_high=True
-        )
+        rate = check_positive(self.learning_rate, name="learning_rate")
         momentum = check_in_range(self.momentum, name="momentum", low=0, high=1, open_high=True)
         theta = np.zeros((train[1].shape[1], train[0].shape[1] + 1))
         move, total = np.zeros_like(theta), np.zeros(len(train[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from postshift.rules.problem import Problem
 NUDGE = 1e-3  # towards the uniform classifier, where the gradient vanishes
 
 
+@dataclass(eq=False, repr=False)
 class OptMetric(Baseline):
     """Frank-Wolfe on the validation rows for a metric whose gradient is known.
 
@@ -67,10 +69,10 @@ class OptMetric(Baseline):
     (True, (3, 2))
     """
 
-    def __init__(self, estimator: Any, *, metric: Any = "g_mean", max_iter: int = 30) -> None:
-        self.estimator = estimator
-        self.metric = metric
-        self.max_iter = max_iter
+    estimator: Any
+    _: KW_ONLY
+    metric: Any = "g_mean"
+    max_iter: int = 30
 
     def predict_distribution(self, X: Any) -> FloatArray:
         """Return the class distributions of the mixture (n, m); ``predict`` takes the most probable class."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_in_range
 from postshift.baselines._baseline import Baseline, BothSides, CountedMetric, answered, validation_task
-from postshift.estimators.model import eta_of, fitted_clone
+from postshift.estimators.model import eta_of
 from postshift.rules.search import PluginSearch, overtaking
 
 
@@ -23,7 +24,7 @@ class WeightedModel(Baseline):
 
     def _fit(self, rows: BothSides, metadata: Mapping[str, Any]) -> None:
         """Fit the model, then find the weights on the validation rows."""
-        self.estimator_ = fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {})
+        self.estimator_ = self._fitted_to(rows.X, rows.y)
         eta = eta_of(self.estimator_, rows.X_val, self.classes_)
         self.weights_, self.n_queries_ = self._search(eta, rows, metadata)
 
@@ -36,6 +37,7 @@ class WeightedModel(Baseline):
         return np.asarray(self.weights_ * eta_of(self.estimator_, X, self.classes_))
 
 
+@dataclass(eq=False, repr=False)
 class CoordinatePlugin(WeightedModel):
     """Plug-in [train-val]: the weights of ``argmax_i w_i eta_i``, found one by one on the validation rows.
 
@@ -82,27 +84,19 @@ class CoordinatePlugin(WeightedModel):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        metric: Any = "balanced_accuracy",
-        spacing: float | None = None,
-        max_sweeps: int = 3,
-        max_cuts: int = 15,
-    ) -> None:
-        self.estimator = estimator
-        self.metric = metric
-        self.spacing = spacing
-        self.max_sweeps = max_sweeps
-        self.max_cuts = max_cuts
+    estimator: Any
+    _: KW_ONLY
+    metric: Any = "balanced_accuracy"
+    spacing: float | None = None
+    max_sweeps: int = 3
+    max_cuts: int = 15
 
     def _search(self, eta: FloatArray, rows: BothSides, metadata: Mapping[str, Any]) -> tuple[FloatArray, int]:
         """Return the weights of the exact search or of the paper's grid."""
         if self.spacing is None:
             return self._exact(eta, rows, metadata)
         zeta = grid(self.spacing)
-        metric = CountedMetric(self.metric, y_val=rows.y_val, classes=self.classes_, metadata=metadata)
+        metric = self._counted_metric(rows, metadata)
         weights = np.ones(rows.n_classes)
         for label in range(rows.n_classes - 1):
             weights[label] = best_ratio(metric, eta, label, zeta=zeta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.utils.validation import _num_samples
 
 from postshift._validation import FloatArray, IntArray, check_count, check_in_range, unknown
 from postshift.baselines._baseline import BothSides, ModelBaseline
-from postshift.estimators.model import eta_of, fitted_clone
+from postshift.estimators.model import eta_of
 from postshift.exceptions import InputError, SettingError
 
 SOURCES = ("X_val", "y_val")
 
 
+@dataclass(eq=False, repr=False)
 class PriorCorrection(ModelBaseline):
     r"""The probabilities of a model, adjusted to the class priors of the validation rows; no labels are needed.
 
@@ -73,18 +75,11 @@ class PriorCorrection(ModelBaseline):
     array([0.9, 0.1])
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        on: Literal["X_val", "y_val"] = "X_val",
-    ) -> None:
-        self.estimator = estimator
-        self.max_iter = max_iter
-        self.tol = tol
-        self.on = on
+    estimator: Any
+    _: KW_ONLY
+    max_iter: int = 1000
+    tol: float = 1e-6
+    on: Literal["X_val", "y_val"] = "X_val"
 
     def _checked(self, X: Any, y: Any, X_val: Any, y_val: Any, metadata: Mapping[str, Any]) -> BothSides:
         """Return the rows of both sides; ignored validation labels are replaced by a training label."""
@@ -98,7 +93,7 @@ class PriorCorrection(ModelBaseline):
         """Fit the model and find the new priors."""
         check_count(self.max_iter, name="max_iter", low=1)
         check_in_range(self.tol, name="tol", low=0, high=1)
-        self.estimator_ = fitted_clone(self.estimator, rows.X, self.classes_[rows.y], {})
+        self.estimator_ = self._fitted_to(rows.X, rows.y)
         self.train_priors_ = _shares(rows.y, rows.n_classes)
         if self.on == "y_val":
             self.priors_, self.n_iter_ = _shares(rows.y_val, rows.n_classes), 0

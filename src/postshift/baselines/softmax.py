@@ -24,21 +24,21 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite, check_array
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from postshift._validation import (
     FloatArray,
-    IntArray,
     as_numbers,
     check_count,
     check_eta,
     check_in_range,
     check_weights,
 )
+from postshift.baselines._baseline import check_classes, checked_labels
+from postshift.core.plugin import onehot
 from postshift.estimators.model import is_frozen, positions
-from postshift.exceptions import InputError, LabelError, ProbabilityError, SettingError, ShapeError
+from postshift.exceptions import InputError, ProbabilityError, SettingError, ShapeError
 
 _SMALL_GRADIENT = 1e-5  # of the mean loss; a line search that fails there fails because of rounding
 _SAME = 1e-6  # probabilities that differ by less count as equal
@@ -47,6 +47,7 @@ _RIDGE = 1e-10  # relative
 _UNSEEN = float(np.log(1e-3))  # added to the mean score: the start of a class unknown to the model
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SoftmaxRegression(ClassifierMixin, BaseEstimator):
     """Multinomial logistic regression that takes soft targets and a transition matrix.
 
@@ -89,11 +90,10 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, *, C: float = 1.0, transition: Any = None, max_iter: int = 1000, tol: float = 1e-8) -> None:
-        self.C = C
-        self.transition = transition
-        self.max_iter = max_iter
-        self.tol = tol
+    C: float = 1.0
+    transition: Any = None
+    max_iter: int = 1000
+    tol: float = 1e-8
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None, start: Any = None) -> Self:
         """Fit to rows.
@@ -153,18 +153,11 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             if targets.shape != (n_rows, len(self.classes_)):
                 raise ShapeError(f"y must have shape {(n_rows, len(self.classes_))}. Got {targets.shape} instead")
             return targets
-        labels = column_or_1d(y, warn=True)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        labels = checked_labels(y)
         if len(labels) != n_rows:
             raise ShapeError(f"X and y must have the same number of rows. Got {n_rows} rows and {len(labels)} labels")
-        self.classes_ = np.unique(labels) if classes is None else np.asarray(classes)
-        if len(self.classes_) < 2:
-            raise LabelError(
-                f"a classifier needs rows of at least two classes. Got one class, {self.classes_.tolist()}"
-            )
-        return one_hot(positions(labels, self.classes_, name="y"), len(self.classes_))
+        self.classes_ = check_classes(np.unique(labels) if classes is None else np.asarray(classes))
+        return onehot(positions(labels, self.classes_, name="y"), n_classes=len(self.classes_))
 
     def _minimise(
         self, loss: Callable[[FloatArray], tuple[float, FloatArray]], theta: FloatArray, units: _Units
@@ -200,11 +193,6 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
 
 
 # -- loss and gradient ----------------------------------------------------------------------------------
-
-
-def one_hot(codes: IntArray, n_classes: int) -> FloatArray:
-    """Return labels (n,), given as positions, as targets (n, m)."""
-    return np.eye(n_classes)[codes]
 
 
 def scores_of(X: Any, theta: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from postshift._validation import unknown
-from postshift.exceptions import BasisError, ShapeError
+from postshift.exceptions import BasisError, SettingError, ShapeError
 
 
 def is_frame(X: Any) -> bool:
@@ -39,6 +39,16 @@ def place_of(column: Any, X: Any) -> int:
             f"column {column!r} is a name, but the input is not a data frame: give a data frame, or positions"
         )
     raise BasisError(unknown(column, map(str, names), what="column"))
+
+
+def places_of(columns: Any, X: Any) -> list[int] | None:
+    """Return the positions of one column or several, given by names or positions; None if none are given."""
+    if columns is None:
+        return None
+    given = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+    if not given:
+        raise SettingError("columns must name at least one column. Got none")
+    return [place_of(column, X) for column in given]
 
 
 def take_columns(X: Any, places: int | Sequence[int]) -> Any:

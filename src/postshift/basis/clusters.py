@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import _num_samples, validate_data
 
-from postshift._validation import FloatArray, IntArray, check_count, check_in_range, copied
-from postshift.basis._columns import distinct, number_table, one_per_row, place_of, take_columns
+from postshift._validation import FloatArray, IntArray, check_count, check_positive, copied
+from postshift.basis._columns import distinct, number_table, one_per_row, place_of, places_of, take_columns
 from postshift.basis.base import Basis
 from postshift.basis.user import applied, fitted_copy
 from postshift.exceptions import BasisError, SettingError
@@ -24,6 +25,7 @@ BLOCK = 4_000_000  # distances in memory at a time: 32 MB
 BY = ("class", "all")
 
 
+@dataclass(eq=False, repr=False)
 class KMeansBasis(Basis):
     """One basis function per cluster of the rows, found by k-means; disjoint and covering.
 
@@ -46,24 +48,16 @@ class KMeansBasis(Basis):
 
     short_name = "kmeans"
 
-    def __init__(
-        self,
-        n_clusters: int = 5,
-        *,
-        columns: Sequence[str | int] | None = None,
-        scale: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.columns = columns
-        self.scale = scale
-        self.random_state = random_state
+    n_clusters: int = 5
+    _: KW_ONLY
+    columns: Sequence[str | int] | None = None
+    scale: bool = True
+    random_state: int | None = 0
 
     def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
         """Find the clusters."""
         check_count(self.n_clusters, name="n_clusters", low=1)
-        named = [self.columns] if isinstance(self.columns, str | int) else self.columns
-        self.places_ = None if named is None else [place_of(column, rows) for column in named]
+        self.places_ = places_of(self.columns, rows)
         numbers = self._numbers(rows)
         with_mean = isinstance(numbers, np.ndarray)
         self.scaler_ = StandardScaler(with_mean=with_mean).set_output(transform="default") if self.scale else None
@@ -87,6 +81,7 @@ class KMeansBasis(Basis):
         return table
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RBFBasis(Basis):
     r"""One basis function per group of points: the mean nearness of a row to the points, as in the paper.
 
@@ -124,22 +119,12 @@ class RBFBasis(Basis):
 
     short_name = "rbf"
 
-    def __init__(
-        self,
-        *,
-        by: str | Callable[[Any], Any] = "class",
-        width: float = 2.0,
-        clip: tuple[float, float] = (0.01, 0.99),
-        embedding: Any = None,
-        max_points: int | None = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.by = by
-        self.width = width
-        self.clip = clip
-        self.embedding = embedding
-        self.max_points = max_points
-        self.random_state = random_state
+    by: str | Callable[[Any], Any] = "class"
+    width: float = 2.0
+    clip: tuple[float, float] = (0.01, 0.99)
+    embedding: Any = None
+    max_points: int | None = None
+    random_state: int | None = 0
 
     @property
     def fitted_on(self) -> Literal["train", "val"]:
@@ -195,7 +180,7 @@ class RBFBasis(Basis):
 
     def _check_settings(self) -> None:
         """Raise if a setting is out of range."""
-        check_in_range(self.width, name="width", low=0, high=np.inf, open_low=True, open_high=True)
+        check_positive(self.width, name="width")
         if self.max_points is not None:
             check_count(self.max_points, name="max_points", low=1)
         if len(np.atleast_1d(self.clip)) != 2 or not 0 <= self.clip[0] < self.clip[1] <= 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from postshift._validation import FloatArray, IntArray, copied
-from postshift.basis._columns import distinct, names_of, one_per_row, place_of, take_columns
+from postshift.basis._columns import distinct, names_of, one_per_row, places_of, take_columns
 from postshift.basis.base import Basis
 from postshift.exceptions import BasisError, SettingError
 
@@ -44,6 +45,7 @@ class ConstantBasis(Basis):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class GroupBasis(Basis):
     """One basis function per group: 1 on the rows of the group, 0 elsewhere; disjoint and covering.
 
@@ -87,23 +89,16 @@ class GroupBasis(Basis):
 
     short_name = "groups"
 
-    def __init__(
-        self,
-        columns: str | int | Sequence[str | int] | None = None,
-        *,
-        by: Callable[[Any], Any] | None = None,
-        values: Sequence[Any] | None = None,
-        unseen: bool | Literal["average"] = False,
-    ) -> None:
-        self.columns = columns
-        self.by = by
-        self.values = values
-        self.unseen = unseen
+    columns: str | int | Sequence[str | int] | None = None
+    _: KW_ONLY
+    by: Callable[[Any], Any] | None = None
+    values: Sequence[Any] | None = None
+    unseen: bool | Literal["average"] = False
 
     def _learn(self, rows: Any, y: Any) -> list[str]:  # noqa: ARG002
         """Find the groups in the rows."""
         self._check_settings()
-        self.places_ = self._places(rows)
+        self.places_ = places_of(self.columns, rows)
         parts = self._parts(rows)
         if self.values is None:
             found = [distinct(part, what=VALUES) for part in parts]
@@ -128,15 +123,6 @@ class GroupBasis(Basis):
             raise SettingError(f"by must be a callable that returns one value per row. Got {self.by!r} instead")
         if self.unseen not in (True, False, "average"):
             raise SettingError(f"unseen must be True, False or 'average'. Got {self.unseen!r} instead")
-
-    def _places(self, rows: Any) -> list[int] | None:
-        """Return the positions of the columns, or None if no columns are given."""
-        if self.columns is None:
-            return None
-        named = [self.columns] if isinstance(self.columns, str | int | np.integer) else list(self.columns)
-        if not named:
-            raise SettingError("columns must name at least one column. Got none")
-        return [place_of(column, rows) for column in named]
 
     def _parts(self, rows: Any) -> list[NDArray[Any]]:
         """Return the values that define the groups: one array per column."""

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from postshift.datasets._download import DownloadError, Prepare, fetch
 from postshift.datasets._public_files import PublicFile
@@ -61,13 +62,18 @@ def obtain(
 def read_verified(path: Path, *, sha256: str) -> bytes:
     """Return the bytes of ``path``; raise if they have another sha256."""
     content = path.read_bytes()
+    check_sha256(content, sha256, what=f"{path} must be the published file, with", size=f"{len(content):,} bytes")
+    return content
+
+
+def check_sha256(content: Any, sha256: str, *, what: str, size: str) -> None:
+    """Raise unless bytes have this sha256; ``what`` begins the message, and ``size`` says how much was found."""
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise InputError(
-            f"{path} must be the published file, with sha256 {sha256}. Got {len(content):,} bytes with "
-            f"sha256 {found} instead; the copy is damaged or another edition: replace it with the original"
+            f"{what} sha256 {sha256}. Got {size} with sha256 {found} instead; the copy is damaged or another edition: "
+            "replace it with the original"
         )
-    return content
 
 
 def cache_folder() -> Path:

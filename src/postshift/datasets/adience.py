@@ -9,7 +9,6 @@ experiments, never in a gallery, and do not use them to identify anyone.
 from __future__ import annotations
 
 import csv
-import hashlib
 import importlib
 import io
 import itertools
@@ -21,7 +20,7 @@ import numpy as np
 
 from postshift._installing import install
 from postshift._validation import IntArray, check_count, check_in_range
-from postshift.datasets._location import PathLike, obtain, read_verified
+from postshift.datasets._location import PathLike, check_sha256, obtain, read_verified
 from postshift.datasets._public_files import ADIENCE
 from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
 from postshift.exceptions import InputError, SettingError
@@ -190,12 +189,8 @@ def _numbered(values: Sequence[object]) -> IntArray:
 def _verify(labels: Mapping[str, IntArray], *, path: Path) -> None:
     """Raise if the labels are not the published ones."""
     table = np.column_stack([labels[name] for name in COLUMNS]).astype("<i4")
-    found = hashlib.sha256(table.tobytes()).hexdigest()
-    if found != LABELS_SHA256:
-        raise InputError(
-            f"the labels of {path} must be the published ones, with sha256 {LABELS_SHA256}. Got {len(table):,} faces "
-            f"with sha256 {found} instead; a list is damaged or another edition: replace it with the original"
-        )
+    what = f"the labels of {path} must be the published ones, with"
+    check_sha256(table.tobytes(), LABELS_SHA256, what=what, size=f"{len(table):,} faces")
 
 
 def _pixels(photographs: Sequence[bytes | Path], *, size: int) -> PixelArray:

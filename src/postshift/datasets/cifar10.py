@@ -7,7 +7,6 @@ are converted to the binary layout and must have its checksum.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 import tarfile
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from postshift._validation import IntArray, check_count, check_in_range
-from postshift.datasets._location import PathLike, obtain
+from postshift.datasets._location import PathLike, check_sha256, obtain
 from postshift.datasets._pickles import unpickle
 from postshift.datasets._public_files import CIFAR10
 from postshift.datasets.dataset import Dataset, PixelArray, Split, stratified
@@ -235,13 +234,8 @@ def _from_binary(content: bytes) -> PixelArray:
 
 def _verified(name: str, records: PixelArray, *, path: Path) -> PixelArray:
     """Return the records of a batch; raise if they are not the published ones."""
-    found = hashlib.sha256(np.ascontiguousarray(records).data).hexdigest()
-    if found != SHA256[name]:
-        raise InputError(
-            f"{name} of {path} must have the published images and labels, with sha256 {SHA256[name]} in the binary "
-            f"layout. Got {len(records):,} images with sha256 {found} instead; the copy is damaged: "
-            "replace it with the original"
-        )
+    what = f"{name} of {path} must have the published images and labels: in the binary layout,"
+    check_sha256(np.ascontiguousarray(records).data, SHA256[name], what=what, size=f"{len(records):,} images")
     return records
 
 

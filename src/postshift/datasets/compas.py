@@ -8,14 +8,13 @@ information known at the screening is a feature; race is a group and never a fea
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from postshift.datasets._location import PathLike, obtain
+from postshift.datasets._location import PathLike, check_sha256, obtain
 from postshift.datasets._public_files import COMPAS
 from postshift.datasets.dataset import Dataset, one_hot
 from postshift.exceptions import InputError
@@ -93,13 +92,8 @@ def _verify(header: Sequence[str], rows: Sequence[Sequence[str]], *, path: Path)
             f"{path} must have the columns {', '.join(sorted(needed))}. Got {len(header)} columns without "
             f"{', '.join(missing)} instead; it is another edition: replace it with the original"
         )
-    found = hashlib.sha256(_written(header, rows)).hexdigest()
-    if found != SHA256:
-        raise InputError(
-            f"{path} must be the published file, whose columns other than {', '.join(sorted(PERSON))} have "
-            f"sha256 {SHA256}. Got {len(rows):,} rows with sha256 {found} instead; the copy is damaged or another "
-            "edition: replace it with the original"
-        )
+    what = f"{path} must be the published file, whose columns other than {', '.join(sorted(PERSON))} have"
+    check_sha256(_written(header, rows), SHA256, what=what, size=f"{len(rows):,} rows")
 
 
 def _dataset(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Dataset:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from postshift.exceptions import ArchiveError
 from postshift.persistence.data_classes import KINDS, PARTS, WHOLE, class_name
@@ -132,10 +133,10 @@ class _Walk:
         """Check the attributes of an object of postshift, and repeat the checks of its constructor."""
         kind: Any = type(value)
         given, hints = dict(attributes_of(value)), _hints(kind)
-        if kind in PARTS or is_dataclass(kind):
+        if kind in PARTS or _is_plain_dataclass(kind):
             _check_names(kind, given, place)
         for name, part in given.items():
-            if not is_dataclass(kind) and hasattr(inspect.getattr_static(kind, name, None), "__get__"):
+            if not _is_plain_dataclass(kind) and hasattr(inspect.getattr_static(kind, name, None), "__get__"):
                 raise _misplaced(part, f"the fixed value that every {kind.__name__} has there", f"{place}.{name}")
             self.check(part, hints.get(name, _OWN), f"{place}.{name}")
         if isinstance(value, tuple):
@@ -171,10 +172,20 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(hint, type) and isinstance(value, hint) and type(value) in WHOLE | PARTS
 
 
+def _is_plain_dataclass(kind: Any) -> bool:
+    """Return whether objects of a class have its fields and nothing else; a fit adds attributes to an estimator."""
+    return not issubclass(kind, BaseEstimator) and is_dataclass(kind)
+
+
 @cache
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """Return the annotations of a class; the same objects for every call."""
-    return get_type_hints(kind)
+    """Return the annotations of a class, except of an estimator's parameters; the same objects for every call.
+
+    A user may set a parameter to anything, such as a number of NumPy; ``fit`` checks it.
+    """
+    is_estimator = issubclass(kind, BaseEstimator) and is_dataclass(kind)
+    parameters = {field.name for field in fields(kind)} if is_estimator else set()
+    return {name: hint for name, hint in get_type_hints(kind).items() if name not in parameters}
 
 
 def _said(hint: Any) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import reduce
 from operator import add
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, check_count
-from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
+from postshift._validation import check_count
 from postshift.engines.blocks.row_block import BlockSource, FileFingerprint, RowBlock
 from postshift.engines.memory.memory_engine import Kernels, MemoryEngine, kernel_class, kernels_of_parts
+from postshift.engines.pass_engine import PassEngine
 from postshift.exceptions import SettingError, ShapeError, WeightError
 
-Summed = TypeVar("Summed", LabelSums, ClassifierSums, GramSums, PairHits, FloatArray)
 MIN_ROWS = 64  # for each thread: fewer rows at a time are not worth the calls
 _MAX_ROWS = 1 << 16  # for each thread: more rows at a time are not faster
 _TABLES = 6  # of sums at a time: the total, those of the block and of its parts, while they are computed and rearranged
@@ -27,11 +25,11 @@ _UNITS = {
 }
 
 
-class BlockEngine:
+class BlockEngine(PassEngine):
     """Sums over rows that are read in blocks: every call is one pass over the source, and only sums stay in memory.
 
     The first pass checks the rows as ``Rows.of`` does, and later passes must read the same rows again; errors name
-    the file and the rows. The sums are those of :class:`MemoryEngine`; counts are equal to the last digit.
+    the file and the rows. The methods and the sums are those of :class:`MemoryEngine`, counts to the last digit.
 
     Parameters
     ----------
@@ -77,8 +75,7 @@ class BlockEngine:
         self._n_categories = check_count(n_categories, name="n_categories", low=1)
         self._first: FileFingerprint | None = None  # of the first pass
         self._has_weight = False
-        self._hit_cells = (1 + self.n_bases) * self.n_bases * self.n_classes  # of the smallest tables
-        self._rows_at_a_time(self._hit_cells)  # raises if the limit is too low for any pass
+        self._rows_at_a_time(*self._sizes("label_sums"))  # raises if the limit is too low for any pass
 
     @property
     def n_classes(self) -> int:
@@ -90,44 +87,14 @@ class BlockEngine:
         """Number of basis functions L."""
         return self._source.n_bases
 
-    def label_sums(self) -> LabelSums:
-        """Return A, a and the totals."""
-        return self._summed(lambda block: block.label_sums(), self._hit_cells)
-
-    def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
-        cells = self._hit_cells * (self.n_classes if confusions else 1)
-        features = self.n_bases * self.n_classes if confusions else 0
-        return self._summed(lambda block: block.classifier_sums(classifier, confusions=confusions), cells, features)
-
-    def gram_sums(self) -> GramSums:
-        """Return the sums of z z' and z p'."""
-        n_features = self.n_bases * self.n_classes
-        return self._summed(lambda block: block.gram_sums(), n_features * (n_features + self.n_classes), 3 * n_features)
-
-    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
-        """Return the sums of z (h p)' of the classifier."""
-        n_features = self.n_bases * self.n_classes
-        cells = (1 + n_features) * self.n_classes
-        return self._summed(lambda block: block.influence_sums(classifier), cells, 3 * n_features)
-
-    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
-        """Return the sums of w (1, columns) 1(category=i) h_j as a tensor (1 + K, R, m)."""
-        n_columns = self.n_bases * (self.n_classes if influence else 1)
-        cells = (1 + n_columns) * self._n_categories * self.n_classes
-        return self._summed(lambda block: block.look(classifier, influence=influence), cells, 3 * n_columns)
-
-    def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
-        """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
-        return self._summed(lambda block: block.pair_hits(ratios, reference=reference), self._hit_cells)
-
-    def _summed(self, summed: Callable[[MemoryEngine], Summed], cells: int, features: int = 0) -> Summed:
+    def _summed(self, method: str, *arguments: Any, **options: bool) -> Any:
         """Return the sums over all blocks; the first pass checks the rows, later ones compare them with the first."""
-        most_rows, found = min(self._rows_at_a_time(cells, features), self._most_rows), FileFingerprint()
+        most_rows = min(self._rows_at_a_time(*self._sizes(method, **options)), self._most_rows)
+        found = FileFingerprint()
 
-        def one(block: RowBlock) -> Summed:  # a function, so that a block is freed before the next one is read
+        def one(block: RowBlock) -> Any:  # a function, so that a block is freed before the next one is read
             found.add(block)
-            return summed(self._engine(block))
+            return getattr(self._engine(block), method)(*arguments, **options)
 
         parts = map(one, self._source.blocks(most_rows))
         total = next(parts, None)
@@ -146,6 +113,20 @@ class BlockEngine:
             raise ShapeError("the source must have at least one row. Got none")
         return total
 
+    def _sizes(self, method: str, *, confusions: bool = False, influence: bool = False, **_: Any) -> tuple[int, int]:
+        """Return the size of a table of a pass, and how many numbers it computes of each row beside a few m and L."""
+        n_bases, n_classes = self.n_bases, self.n_classes
+        n_features = n_bases * n_classes
+        if method == "look":
+            n_columns = n_features if influence else n_bases
+            return (1 + n_columns) * self._n_categories * n_classes, 3 * n_columns
+        if method == "gram_sums":
+            return n_features * (n_features + n_classes), 3 * n_features
+        if method == "influence_sums":
+            return (1 + n_features) * n_classes, 3 * n_features
+        n_hits = (1 + n_bases) * n_features
+        return (n_hits * n_classes, n_features) if confusions else (n_hits, 0)
+
     def _engine(self, block: RowBlock) -> MemoryEngine:
         """Return an engine over one block, which is checked in the first pass."""
         if self._first is None:
@@ -161,12 +142,8 @@ class BlockEngine:
             sort_rows=False,  # a block is summed once
         )
 
-    def _rows_at_a_time(self, cells: int, features: int = 0) -> int:
-        """Return how many rows may be read at a time; raise if there are too few.
-
-        ``cells`` is the size of a table of the sums; ``features`` is how many numbers a pass computes of each row,
-        beside a few times m and L.
-        """
+    def _rows_at_a_time(self, cells: int, features: int) -> int:
+        """Return how many rows a pass of these sizes may read at a time; raise if they are too few."""
         source, n_classes, n_bases = self._source, self.n_classes, self.n_bases
         fixed = source.fixed_bytes + 8 * cells * (_TABLES + self._n_threads)
         # Sums by ``core.sums`` hold up to eight tables (rows, m) in double precision, labels, weights, clusters and

@@ -8,12 +8,12 @@ import time
 from asyncio import CancelledError as AsyncCancelled
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from postshift._installing import install
-from postshift._validation import check_in_range
+from postshift._validation import check_in_range, check_positive
 from postshift.engines.dask.pass_task import Failed, added, shared_value
 from postshift.exceptions import EngineError, InputError, PostshiftError, SettingError
 
@@ -23,7 +23,7 @@ _GRACE = 0.5  # seconds beyond Dask's limit, whose error says more
 _ANSWER = 5.0  # seconds that a scheduler may take to answer about its workers
 
 
-class Cluster:
+class Cluster(AbstractContextManager["Cluster"]):
     """A client of a scheduler: the one given, the current one, or that of a cluster on this machine.
 
     Parameters
@@ -46,16 +46,13 @@ class Cluster:
         pass_timeout: float | None = None,
     ) -> None:
         for name, value in (("connect_timeout", connect_timeout), ("worker_timeout", worker_timeout)):
-            check_in_range(value, name=name, low=0, high=float("inf"), open_low=True, open_high=True)
+            check_positive(value, name=name)
         if pass_timeout is not None:
             check_in_range(pass_timeout, name="pass_timeout", low=0, high=float("inf"), open_low=True)
         self._worker_timeout, self._pass_timeout = worker_timeout, pass_timeout
         self._client, self._own = _connected(client, connect_timeout)
         if self._client.asynchronous:
             raise SettingError("client must not be asynchronous: make one with distributed.Client(address)")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

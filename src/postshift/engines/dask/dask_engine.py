@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
-from postshift._validation import FloatArray, check_count
-from postshift.core.sums import Classifier, ClassifierSums, GramSums, LabelSums, PairHits
+from postshift._validation import check_count
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.engines.dask.partitions import LazyPartition, PartitionSource
 from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_partition
 from postshift.engines.memory.memory_engine import Kernels, check_kernels
+from postshift.engines.pass_engine import PassEngine
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 
 SPLIT_EVERY = 8
 
 
-class DaskEngine:
+class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
     """Sums over rows that stay on the workers of a Dask cluster; only small sums come to the client.
 
-    When the engine is made, the workers compute, check and keep the partitions; an error names the partition. A pass is
-    one task per partition, with the kernels and the sorted rows of :class:`MemoryEngine`. A tree adds the sums; its
-    shape depends on the number of partitions only. If a worker is lost during a fit, other workers compute its
-    partitions again, and the sums are the same to the last digit.
+    The methods are those of :class:`MemoryEngine`. When the engine is made, the workers compute, check and keep the
+    partitions; an error names the partition. A pass is one task per partition, with the kernels and the sorted rows of
+    :class:`MemoryEngine`. A tree adds the sums; its shape depends on the number of partitions only. If a worker is lost
+    during a fit, other workers compute its partitions again, and the sums are the same to the last digit.
 
     Parameters
     ----------
@@ -91,9 +92,6 @@ class DaskEngine:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -121,36 +119,6 @@ class DaskEngine:
     def n_bases(self) -> int:
         """Number of basis functions L."""
         return self._first.n_bases
-
-    def label_sums(self) -> LabelSums:
-        """Return A, a and the totals."""
-        found: LabelSums = self._summed("label_sums")
-        return found
-
-    def classifier_sums(self, classifier: Classifier, *, confusions: bool) -> ClassifierSums:
-        """Return F, f of the classifier, or B, b if ``confusions`` is false."""
-        found: ClassifierSums = self._summed("classifier_sums", classifier, confusions=confusions)
-        return found
-
-    def gram_sums(self) -> GramSums:
-        """Return the sums of z z' and z p'."""
-        found: GramSums = self._summed("gram_sums")
-        return found
-
-    def influence_sums(self, classifier: Classifier) -> ClassifierSums:
-        """Return the sums of z (h p)' of the classifier."""
-        found: ClassifierSums = self._summed("influence_sums", classifier)
-        return found
-
-    def look(self, classifier: Classifier, *, influence: bool) -> FloatArray:
-        """Return the sums of w (1, columns) 1(category=i) h_j as a tensor (1 + K, R, m)."""
-        found: FloatArray = self._summed("look", classifier, influence=influence)
-        return found
-
-    def pair_hits(self, ratios: FloatArray, *, reference: int) -> PairHits:
-        """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
-        found: PairHits = self._summed("pair_hits", ratios, reference=reference)
-        return found
 
     @property
     def _first(self) -> PartitionFacts:

@@ -97,9 +97,7 @@ class FrameParts:
             if name not in _COLUMNS:
                 raise SettingError(f"unknown part {name!r} of the rows: name eta, phi or group, labels, weights")
         given, names = {"eta": eta, **columns}, tuple(map(str, frame.columns))
-        for text in _column_texts(given):
-            if not any(_matches(name, text) for name in names):
-                raise ShapeError(f"frame must have a column {text!r}. Got {', '.join(map(repr, names[:5]))}, ...")
+        _named_columns(given, names)  # raises here, not on a worker
         self._frame, self._read = frame, partial(read_frame, names, given)
 
     def partitions(self) -> list[LazyPartition]:
@@ -271,9 +269,8 @@ def read_frame(columns: Sequence[str], given: Mapping[str, Any], place: str, fra
     names = tuple(map(str, frame.columns))
     if names != columns:
         raise ShapeError(f"must have the columns {list(columns)}, as the frame says. Got {list(names)} instead")
-    texts = _column_texts(given)
-    needed = [any(_matches(name, text) for text in texts) for name in names]  # Arrow may not know the types of others
-    table = pa.Table.from_pandas(frame.loc[:, needed], preserve_index=False)
+    needed = _named_columns(given, names)  # Arrow may not know the types of others
+    table = pa.Table.from_pandas(frame.loc[:, [name in needed for name in names]], preserve_index=False)
     return _table_block(place, table, ArrowColumns(table.schema, **given))
 
 
@@ -339,13 +336,14 @@ def _table_block(place: str, table: Any, columns: ArrowColumns) -> RowBlock:
     return replace(columns.block(batch, file=place, first=0), types=types)
 
 
-def _column_texts(given: Mapping[str, Any]) -> list[str]:
-    """Return the given names and patterns of columns."""
-    found = [given.get(name) for name in ("eta", "phi", "group", "labels", "weights")]
-    return [text for one in found if one is not None for text in ([one] if isinstance(one, str) else one)]
-
-
-def _matches(name: str, text: str) -> bool:
-    """Return whether a name or a pattern matches a column."""
-    head, star, tail = text.partition("*")
-    return name.startswith(head) and name.endswith(tail) if star else name == text
+def _named_columns(given: Mapping[str, Any], names: Sequence[str]) -> set[str]:
+    """Return the columns that are given by a name or a pattern; raise if a name or a pattern has none."""
+    parts = [given[part] for part in ("eta", "phi", "group", "labels", "weights") if given.get(part) is not None]
+    found: set[str] = set()
+    for text in [text for part in parts for text in ([part] if isinstance(part, str) else part)]:
+        head, star, tail = text.partition("*")
+        fits = {name for name in names if (name.startswith(head) and name.endswith(tail) if star else name == text)}
+        if not fits:
+            raise ShapeError(f"frame must have a column {text!r}. Got {', '.join(map(repr, names[:5]))}, ...")
+        found |= fits
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from postshift._validation import FloatArray, read_only
+from postshift._validation import FloatArray, IntArray, read_only
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import Rows
@@ -139,6 +139,12 @@ def clusters_of(phi: npt.NDArray[Any], *, rows: int = 1 << 16) -> CodeArray | No
             return None
         found[some] = places
     return np.asarray(read_only(found))
+
+
+def stable_order(codes: IntArray) -> IntArray:
+    """Return the order that sorts codes, equal ones in the order of the rows."""
+    # NumPy sorts narrow integers by radix, in a tenth of the time.
+    return np.argsort(codes.astype(np.min_scalar_type(codes.max(initial=0))), kind="stable")
 
 
 def row_slices(start: int, stop: int, size: int) -> list[slice]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
-from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights, row_slices
+from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights, row_slices, stable_order
 from postshift.engines.memory.numpy_kernels import first_largest, runs_of, sorted_columns
 
 MOST_LEVELS = 32  # bins of a cluster and class, by the ratio of the runner-up
@@ -51,7 +51,7 @@ class SortedBins:
         n_levels = int(np.clip(rows.n_rows // (_LEAST_ROWS * rows.n_bases * rows.n_classes), 1, MOST_LEVELS))
         level = np.minimum((n_levels * np.sqrt(np.sqrt(ratio))).astype(np.intp), n_levels - 1)
         codes = (clusters.astype(np.intp) * rows.n_classes + leader) * n_levels + level
-        order = np.argsort(codes.astype(np.min_scalar_type(codes.max())), kind="stable")
+        order = stable_order(codes)
         self._eta, self._labels = sorted_columns(rows.eta, order), rows.labels[order]
         self._weights = None if rows.weights is None else rows.weights[order]
         codes = codes[order]

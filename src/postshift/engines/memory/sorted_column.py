@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postshift._validation import FloatArray, IntArray
-from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights
+from postshift.engines.memory.kernel_rows import CodeArray, KernelRows, RuleWeights, stable_order
 
 _ROUNDING = 16 * np.finfo(np.float64).eps  # each product, sum and threshold is off by a few halves of eps at most
 _TINY = 1e-290  # far more than the error of products that underflow
@@ -74,7 +74,7 @@ class SortedColumn:
     def __init__(self, rows: KernelRows, clusters: CodeArray) -> None:
         self._shape = (rows.n_bases, rows.n_categories)
         codes = clusters.astype(np.intp) * rows.n_categories + rows.labels
-        order = np.argsort(codes.astype(np.min_scalar_type(codes.max(initial=0))), kind="stable")
+        order = stable_order(codes)
         edges = np.cumsum(np.bincount(codes, minlength=rows.n_bases * rows.n_categories))
         self._segments = [_Segment(rows.eta, rows.weights, part) for part in np.split(order, edges[:-1])]
         sums = rows.eta[:, 0].astype(np.float64) + rows.eta[:, 1]
