@@ -56,18 +56,16 @@ def test_piece(piece: Piece, counts: FloatArray) -> TestResult:
     """Test "the bound is violated", given the number of rows (R, m) of each category and predicted class."""
     if piece.kind == "difference":
         sizes, hits = _of_parts(piece, counts)
-        n_rows, p_value = int(sizes.min()), difference_p_value(hits, sizes, bound=piece.bound)
-    elif piece.kind == "mean":
-        n_rows = int(round(counts.sum()))
-        p_value = _mean_p_value(piece, counts)
+        n_rows, value = int(sizes.min()), _difference(hits, sizes)
+        p_value = difference_p_value(hits, sizes, bound=piece.bound)
     else:
-        n_rows, hits = int(round(np.sum(piece.below * counts))), int(round(np.sum(piece.above * counts)))
-        p_value = proportion_p_value(hits, n_rows, bound=piece.bound, at_least=piece.sense == ">=")
+        n_rows, value = round(float(np.sum(piece.below * counts))), piece.value(counts)
+        p_value = _mean_p_value(piece, counts) if piece.kind == "mean" else _proportion_p_value(piece, counts)
     return TestResult(
         name=piece.name,
         test=TESTS[piece.kind],
         is_exact=piece.kind != "difference",
-        value=piece.value(counts / max(counts.sum(), 1)) if piece.kind != "difference" else _difference(hits, sizes),
+        value=value,
         bound=piece.bound,
         n_rows=n_rows,
         p_value=p_value,
@@ -189,10 +187,16 @@ def _difference(hits: IntArray, sizes: IntArray) -> float:
     return float(high - low)
 
 
+def _proportion_p_value(piece: Piece, counts: FloatArray) -> float:
+    """Return the p-value of a proportion."""
+    hits, n_rows = (round(float(np.sum(table * counts))) for table in (piece.above, piece.below))
+    return proportion_p_value(hits, n_rows, bound=piece.bound, at_least=piece.sense == ">=")
+
+
 def _mean_p_value(piece: Piece, counts: FloatArray) -> float:
     """Return the p-value of a mean, moved to numbers in [0, 1] of which less is better."""
     low, high = float(piece.above.min()), float(piece.above.max())
-    n_rows = int(round(counts.sum()))
+    n_rows = round(float(counts.sum()))
     if high == low:
         return 1.0 if piece.sign * (low - piece.bound) > 0 else 0.0
     mean = (float(np.sum(piece.above * counts)) / max(n_rows, 1) - low) / (high - low)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import permutations
 from typing import Any, Literal
 
@@ -155,8 +156,8 @@ class BoundedMetric:
         """Return a piece as a function of the matrix with (group, class) rows."""
         if self.is_over_groups:
             return piece
-        tables = {name: np.tile(getattr(piece, name), (self.n_groups, 1)) for name in ("above", "below")}
-        return replace(piece, parts=tuple(self._lifted(part) for part in piece.parts), **tables)
+        above, below = (np.tile(table, (self.n_groups, 1)) for table in (piece.above, piece.below))
+        return replace(piece, above=above, below=below, parts=tuple(self._lifted(part) for part in piece.parts))
 
 
 def resolve_constraint(
@@ -215,17 +216,16 @@ def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
 
 def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray) -> Iterator[Piece]:
     """Yield the pieces of a constraint on one metric."""
-    shape, kept = confusion.shape, {"sense": constraint.sense, "bound": constraint.bound}
-    everything = np.ones(shape)
-    name = str(constraint.term)
+    shape, name = confusion.shape, str(constraint.term)
+    of_all = partial(Piece, name=name, below=np.ones(shape), sense=constraint.sense, bound=constraint.bound)
     if isinstance(metric, RateMetric) and metric.average in OF_ONE_CLASS:
         yield _rate(metric, name, constraint, shape)
     elif isinstance(metric, PredictedRate):
-        yield Piece(name=name, kind="proportion", above=metric.gradient(confusion), below=everything, **kept)
+        yield of_all(kind="proportion", above=metric.gradient(confusion))
     elif isinstance(metric, Accuracy):
-        yield Piece(name=name, kind="proportion", above=np.eye(shape[1]), below=everything, **kept)
+        yield of_all(kind="proportion", above=np.eye(shape[1]))
     elif isinstance(metric, LinearMetric):
-        yield Piece(name=name, kind="mean", above=metric.table, below=everything, **kept)
+        yield of_all(kind="mean", above=metric.table)
     elif isinstance(metric, MinRecall) or (isinstance(metric, WorstGroup) and metric.inner == "accuracy"):
         yield from _minimum(metric, name, constraint, confusion)
     elif isinstance(metric, GapMetric):
@@ -233,7 +233,7 @@ def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray) -> Itera
     else:
         slopes = slopes_of(metric, confusion)
         level = float(metric.value(confusion)) - float(np.sum(slopes * confusion))
-        yield Piece(name=name, kind="tangent", above=slopes + level, below=everything, **kept)
+        yield of_all(kind="tangent", above=slopes + level)
 
 
 def _rate(metric: RateMetric, name: str, constraint: Constraint, shape: tuple[int, ...]) -> Piece:
@@ -273,8 +273,14 @@ def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatA
             above, below = np.zeros(table.shape), np.zeros(table.shape)
             above[group, rows, columns] = 1
             below[group, rows] = 1
-            tables = {"above": above.reshape(confusion.shape), "below": below.reshape(confusion.shape)}
-            shares[group] = Piece(name=f"{name}, group {group}", kind="proportion", sense="<=", bound=1.0, **tables)
+            shares[group] = Piece(
+                name=f"{name}, group {group}",
+                kind="proportion",
+                above=above.reshape(confusion.shape),
+                below=below.reshape(confusion.shape),
+                sense="<=",
+                bound=1.0,
+            )
         for one, other in permutations(shares, 2):
             high, low = shares[one], shares[other]
             yield Piece(

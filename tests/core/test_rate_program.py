@@ -1,0 +1,206 @@
+"""The rate program: against a linear program over all rows, for random limits, the infeasible included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog
+
+from postshift import Rows
+from postshift.core.plugin import PlugIn
+from postshift.core.rate_program import Limits, RateProgram, expected_rates
+from postshift.engines.blocks import ArraySource, BlockEngine
+from postshift.engines.memory import MemoryEngine
+from postshift.exceptions import InfeasibleError, SettingError
+
+BASES = ("hard", "overlapping", "soft")
+NOTHING = Limits(coefficients=np.empty((0, 3, 4, 4)), bounds=np.empty(0))
+
+
+def make_rows(rng, *, n_rows, n_classes, n_bases, basis) -> Rows:
+    eta = rng.dirichlet(np.full(n_classes, 0.5), size=n_rows)
+    if basis == "hard":
+        phi = np.eye(n_bases)[rng.integers(n_bases, size=n_rows)]
+    elif basis == "soft":
+        phi = rng.dirichlet(np.ones(n_bases), size=n_rows)
+    else:
+        phi = (rng.random((n_rows, n_bases)) < 0.5).astype(float)
+        phi[:, 0] = 1
+    return Rows.of(eta, phi=phi, labels=np.zeros(n_rows, dtype=int))
+
+
+def make_limits(rng, rates, goal, n_limits, *, room) -> Limits:
+    """Random limits that lean towards the goal, so that some bind; room above 0 leaves the argmax feasible."""
+    shape = goal.shape
+    coefficients = goal + rng.normal(size=(n_limits, *shape))
+    argmax = PlugIn(weighting="full", alpha=np.tile(np.eye(shape[1]).reshape(-1), (shape[0], 1)), n_classes=shape[1])
+    levels = np.tensordot(coefficients, rates(argmax), axes=3)
+    return Limits(
+        coefficients=coefficients,
+        bounds=levels + room * rng.random(n_limits) * 0.1,
+        names=tuple(f"limit {k}" for k in range(n_limits)),
+    )
+
+
+def whole_program(rows, goal, limits):
+    """The same program with one variable per row and class."""
+    n_rows, n_classes = rows.eta.shape
+
+    def on_rows(table):
+        return np.einsum("nl,ni,lij->nj", rows.phi, rows.eta, table).reshape(-1) / n_rows
+
+    return linprog(
+        -on_rows(goal),
+        A_ub=np.stack([on_rows(table) for table in limits.coefficients]),
+        b_ub=limits.bounds,
+        A_eq=sparse.kron(sparse.eye(n_rows), np.ones((1, n_classes))),
+        b_eq=np.ones(n_rows),
+        method="highs",
+    )
+
+
+def make_case(seed, *, basis="soft", n_rows=300, n_classes=3, n_bases=2, n_limits=3, room=1.0, tol=1e-9):
+    rng = np.random.default_rng(seed)
+    rows = make_rows(rng, n_rows=n_rows, n_classes=n_classes, n_bases=n_bases, basis=basis)
+    rates = expected_rates(MemoryEngine(rows, n_categories=1))
+    shape = (n_bases, n_classes, n_classes)
+    goal = rng.normal(size=shape)
+    limits = make_limits(rng, rates, goal, n_limits, room=room)
+    program = RateProgram(rates, n_bases=n_bases, n_classes=n_classes, limits=limits, tol=tol)
+    return rows, goal, limits, program
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    basis=st.sampled_from(BASES),
+    n_classes=st.integers(2, 4),
+    n_bases=st.integers(1, 3),
+    n_limits=st.integers(1, 5),
+    room=st.sampled_from([1.0, -3.0]),
+)
+def test_the_optimum_is_that_of_the_program_over_all_rows(seed, basis, n_classes, n_bases, n_limits, room):
+    size = {"n_classes": n_classes, "n_bases": n_bases, "n_limits": n_limits}
+    rows, goal, limits, program = make_case(seed, basis=basis, room=room, **size)
+    whole = whole_program(rows, goal, limits)
+    if whole.status != 0:
+        with pytest.raises(InfeasibleError) as caught:
+            program.maximise(goal)
+        assert caught.value.conflict
+        assert limits.excess(caught.value.nearest.rates).max() > 0
+        return
+    found = program.maximise(goal)
+    assert found.value == pytest.approx(-whole.fun, abs=1e-7)
+    assert found.gap <= 1e-7
+    assert limits.excess(found.rates).max() <= 1e-7
+    lagrangian = found.prices @ limits.bounds + program.maximise(limits.priced(goal, found.prices)).value
+    assert found.prices.min() >= 0
+    assert lagrangian >= found.value - 1e-7
+
+
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("n_rows", [1000, 5000])
+def test_prices_and_optimum_on_more_rows(basis, n_rows):
+    rows, goal, limits, program = make_case(n_rows, basis=basis, n_rows=n_rows, n_classes=4, n_bases=3, n_limits=4)
+    whole = whole_program(rows, goal, limits)
+    found = program.maximise(goal)
+    assert found.value == pytest.approx(-whole.fun, abs=1e-8)
+    assert found.prices.max() > 0.01  # a limit binds
+    highest = program.with_limits(NOTHING).maximise(limits.priced(goal, found.prices)).value
+    assert found.prices @ limits.bounds + highest == pytest.approx(found.value, abs=1e-8)  # the prices are optimal
+    # With so many rows, prices are unique up to the distance of two rows.
+    np.testing.assert_allclose(found.prices, -whole.ineqlin.marginals, atol=2e-5)
+    loose = RateProgram(program._rates, n_bases=3, n_classes=4, limits=limits, tol=1e-4).maximise(goal)
+    assert loose.value == pytest.approx(-whole.fun, abs=1e-4)
+    assert loose.n_passes < found.n_passes
+
+
+def test_blocks_give_the_same_columns_where_sums_are_integers():
+    rng = np.random.default_rng(3)
+    eta = np.eye(3)[rng.integers(3, size=400)]
+    rows = Rows.of(eta, phi=np.eye(2)[rng.integers(2, size=400)], labels=np.zeros(400, dtype=int))
+    goal = rng.normal(size=(2, 3, 3))
+    rates = expected_rates(MemoryEngine(rows, n_categories=1))
+    limits = make_limits(rng, rates, goal, 3, room=1.0)
+    size = {"n_bases": 2, "n_classes": 3, "limits": limits}
+    one = RateProgram(rates, **size)
+    other = RateProgram(
+        expected_rates(
+            BlockEngine(ArraySource(rows.eta, phi=rows.phi, labels=rows.labels), block_rows=37, n_categories=1)
+        ),
+        **size,
+    )
+    assert one.maximise(goal).value == other.maximise(goal).value
+    assert len(one.columns) == len(other.columns)
+    for left, right in zip(one.columns, other.columns, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_ratio_is_maximised():
+    rows, _, limits, program = make_case(5, n_limits=2, tol=1e-8)
+    above, below = np.zeros((2, 3, 3)), np.zeros((2, 3, 3))
+    above[:, 1, 1], below[:, :, 1] = 1, 1
+
+    def value(rates):
+        return float(np.sum(above * rates) / max(np.sum(below * rates), 1e-12))
+
+    def gradient(rates):
+        size = max(float(np.sum(below * rates)), 1e-12)
+        return (above - value(rates) * below) / size
+
+    found = program.ascend(value, gradient)
+    # Dinkelbach's equation: no classifier has <above - value below, T> above 0.
+    assert whole_program(rows, above - found.value * below, limits).fun == pytest.approx(0, abs=1e-6)
+
+
+def test_a_concave_objective_reaches_its_bound():
+    _, goal, _, program = make_case(6, tol=1e-5)
+
+    def value(rates):
+        return float(np.sum(goal * rates) - np.sum(rates**2))
+
+    found = program.ascend(value, lambda rates: goal - 2 * rates, max_iter=500)
+    assert found.bound - found.value < 1e-3
+    assert program.limits.excess(found.rates).max() <= 1e-7
+
+
+def test_limits_that_share_a_slack_cost_their_largest_excess():
+    rng = np.random.default_rng(8)
+    rows = make_rows(rng, n_rows=300, n_classes=2, n_bases=2, basis="hard")
+    gap = np.zeros((2, 2, 2))
+    gap[0, :, 1], gap[1, :, 1] = 2, -2  # about the difference in the rate of class 1 between two groups of equal size
+    goal = np.tile(np.array([[1.0, 0.0], [0.0, 1.0]]), (2, 1, 1))
+    limits = Limits(
+        coefficients=np.stack([gap, -gap]),
+        bounds=np.zeros(2),
+        names=("above", "below"),
+        slacks=np.zeros(2, dtype=int),
+        costs=np.ones(1),
+    )
+    rates = expected_rates(MemoryEngine(rows, n_categories=1))
+    program = RateProgram(rates, n_bases=2, n_classes=2, limits=limits, tol=1e-9)
+    found = program.maximise(goal)
+    assert found.value == pytest.approx(np.sum(goal * found.rates) - abs(np.sum(gap * found.rates)))
+    grid = [
+        PlugIn(weighting="full", alpha=(goal - price * gap).reshape(2, 4), n_classes=2)
+        for price in np.linspace(-1, 1, 201)
+    ]
+    best = max(np.sum(goal * rates(rule)) - abs(np.sum(gap * rates(rule))) for rule in grid)
+    assert found.value >= best - 1e-9
+
+
+def test_a_single_rule_meets_the_limits_and_loses_little():
+    _, goal, limits, program = make_case(11, n_rows=2000)
+    found = program.maximise(goal)
+    rule, rates = program.single_rule(found, lambda rates: float(np.sum(goal * rates)))
+    assert limits.excess(rates).max() <= 1e-9
+    assert found.value - np.sum(goal * rates) < 2e-3
+    np.testing.assert_array_equal(program._rates(rule), rates)
+
+
+def test_limits_of_different_lengths():
+    with pytest.raises(SettingError, match="one entry per limit"):
+        Limits(coefficients=np.zeros((2, 1, 2, 2)), bounds=np.zeros(2), names=("one",))
