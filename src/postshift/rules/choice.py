@@ -25,13 +25,22 @@ from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
-from postshift.rules.influence import Influence
+from postshift.rules.loops import Influence, Paper
 from postshift.rules.menu import menu
-from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
 from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
-from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, limited, make_folds, out_of_fold
-from postshift.rules.selection import How, Selection, Selector
+from postshift.rules.scoring import (
+    HeldOut,
+    How,
+    OutOfFold,
+    Selection,
+    Selector,
+    all_folds,
+    in_parts,
+    limited,
+    make_folds,
+    out_of_fold,
+)
 from postshift.rules.verdict import Comparison, Intervals, compare
 
 Progress = Callable[[str, int], None]  # called with the name of the next rule and the number of fits

@@ -18,12 +18,12 @@ from postshift.core.frank_wolfe import FitResult, Iteration
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
-from postshift.core.rows import CONSTANT, Rows
+from postshift.core.rows import CONSTANT, Posterior, Rows
 from postshift.core.weighting import DIAGONAL
 from postshift.engines.memory.kernel_rows import row_slices
 from postshift.engines.memory.mixture_votes import class_columns, member_scores, mixture_table
 from postshift.engines.memory.numpy_kernels import first_largest
-from postshift.rules.posterior import Identity, Posterior
+from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
 
 Labelling = Literal["votes", "scores"]
