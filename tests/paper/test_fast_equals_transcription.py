@@ -11,10 +11,11 @@ import tests.paper.transcription as slow
 from postshift import MemoryEngine, fw_eg_session
 from postshift.core.constrained import constrained_probes
 from postshift.core.elicit import probe_matrix, solve
-from postshift.core.look import ConfusionLook, ScoreLook
+from postshift.core.look import ConfusionLook
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.probes import ProbePlan
 from postshift.core.queries import kind_named
+from postshift.core.score_look import ScoreLook
 from postshift.core.sums import confusion_sums, hit_sums, label_sums
 from postshift.core.weighting import weighting_named
 from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1, SoftOracle

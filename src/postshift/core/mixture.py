@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,11 @@ class Mixture:
             labels[rows] = member.labels(eta[rows], phi[rows])
         return labels
 
+    def after(self, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
+        """Return the mixture after a step towards each of these vertices."""
+        shares = shares_of(steps)
+        return Mixture.of([*self.members, *vertices], np.concatenate([shares[0] * self.shares, shares[1:]]))
+
     def predict(self, eta: Any, phi: Any = None) -> IntArray:
         """Return deterministic labels for user input, validated; ``phi=None`` is the constant basis."""
         return self.labels(*self._checked(eta, phi))
@@ -128,6 +134,20 @@ class Mixture:
         """Return eta and phi of user input, validated."""
         table = check_eta(eta)
         return table, check_phi(phi, n_rows=len(table))
+
+
+def shares_of(steps: Sequence[float]) -> FloatArray:
+    """Return the shares of the start and of each vertex after these steps.
+
+    Examples
+    --------
+    >>> shares_of([1.0, 0.5])
+    array([0. , 0.5, 0.5])
+    """
+    shares = np.ones(1)
+    for step in steps:
+        shares = np.append((1 - step) * shares, step)
+    return shares
 
 
 def reduced(mixture: Mixture, val: Rows, *, keeps: str = "full") -> Mixture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from postshift.core.fw_eg import Settings, fw_eg_fit
+from postshift.core.fw_eg import FwEgRun, Settings
 from postshift.core.influence import InfluenceSettings, influence_fit
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Rows
@@ -64,7 +64,7 @@ class Paper:
             raise LabelError(
                 "the paper's method needs training rows with labels: give them, or use influence regression"
             )
-        run = fw_eg_fit(
+        run = FwEgRun(
             self._engine(problem, train),
             problem.val.over(self.basis),
             kind=problem.kind,
@@ -72,7 +72,7 @@ class Paper:
             settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter, radius=self._radius(problem)),
             held=problem.held(self.basis),
         )
-        return (yield from loop_rule(self.name, run, problem, basis=self.basis))
+        return (yield from loop_rule(self.name, run.fit(), problem, basis=self.basis))
 
     @staticmethod
     def _radius(problem: Problem) -> float:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_rows
-from postshift.core.oracles import categories_of, missing_categories
 from postshift.core.plugin import onehot
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, maximised, value_of
 from postshift.core.queries import Fit, Kind, KindName, Query, asking, kind_named
 from postshift.core.rows import Posterior, Rows
-from postshift.core.sums import Engine, label_confusions, weighted_confusions
+from postshift.core.sums import Engine, categories_of, label_confusions, missing_categories, weighted_confusions
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, MissingClassWarning, ShapeError
 from postshift.rules.posterior import Stack, fit_stack
