@@ -79,7 +79,7 @@ class Task:
         if fold_groups is not None and self.rows is not None:
             fold_groups = np.asarray(fold_groups)[self.rows]
         if self.oracle is None:
-            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
+            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=step)
             chosen, n_queries = without_queries(fit), 0
         else:
             run = partial(choice.fit, self.problem, fold_groups=fold_groups)

@@ -43,7 +43,7 @@ from postshift.rules.scoring import (
 )
 from postshift.rules.verdict import Comparison, Intervals, compare
 
-Progress = Callable[[str, int], None]  # called with the name of the next rule and the number of fits
+Progress = Callable[[str], None]  # called with the name of the next rule
 AVERAGED_ROWS = 200_000  # of each sample; with more rows, an average hardly changes
 ADOPTED_FROM = 0.6  # a rule is adopted if the chance that it is better than the base is above this
 # On few rows, the lowest of several rates is below its true value. This bias is largest if the rates are equal, as they
@@ -156,7 +156,7 @@ class Choice:
         if self.how not in get_args(How):
             raise SettingError(f"how must be one of {get_args(How)}. Got {self.how!r} instead")
         if problem.is_labelled:
-            return self._by_folds(problem, entries, fold_groups, progress or _silent)
+            return self._by_folds(problem, entries, fold_groups, progress)
         return (yield from self._by_queries(problem, self.affordable(problem), fold_groups))
 
     def bound(self, problem: Problem) -> int:
@@ -172,7 +172,9 @@ class Choice:
 
     # -- with labels ------------------------------------------------------------------------------------
 
-    def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
+    def _by_folds(
+        self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress | None
+    ) -> Chosen:
         """Score every rule out of fold, select, compare with the base, and refit the rules that have weight."""
         candidate = self.candidate(problem, entries, fold_groups, progress)
         fallback = self.how != "only" and candidate.kept_out
@@ -209,13 +211,8 @@ class Choice:
     ) -> Candidate:
         """Select from the menu and compare the selection with the base, before it is adopted or not."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
-        passes = list(self._folds(small, groups))
-        n_fits = sum(len(folds) for folds in passes) * len(entries)
-        report = progress or _silent
-        scored = [
-            out_of_fold(small, entries, folds, progress=lambda name: report(name, n_fits), n_jobs=self.n_jobs)
-            for folds in passes
-        ]
+        how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs}
+        scored = [out_of_fold(small, entries, folds, **how) for folds in self._folds(small, groups)]
         scored[0] = in_parts(scored[0], groups, n_parts=self.n_folds, seed=self.random_state)
         first, selector = scored[0], Selector(how=self.how, passes=scored, seed=self.random_state)
         labels, base = selector.labels_by_others(), first.labels[0]

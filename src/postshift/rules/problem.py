@@ -149,6 +149,11 @@ class Problem:
         return self.val.n_classes
 
     @property
+    def train_or_val(self) -> Rows:
+        """The training rows; without them, the validation rows serve as both."""
+        return self.val if self.train is None else self.train
+
+    @property
     def is_labelled(self) -> bool:
         """Whether the labels are available, so that no query is needed."""
         return self.categories is not None

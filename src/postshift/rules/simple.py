@@ -58,7 +58,7 @@ class InversePrior:
 
 def mean_prior(problem: Problem) -> FloatArray:
     """Return the mean of eta over the training rows, or over the validation rows if there are none."""
-    rows = problem.val if problem.train is None else problem.train
+    rows = problem.train_or_val
     if rows.whole is not None:
         sums = engine_over(rows, CONSTANT).gram_sums()
         return np.asarray(sums.cross.sum(axis=0) / sums.total)
