@@ -11,7 +11,7 @@ must beat the base by more than the noise of the rows on which their labels diff
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
@@ -32,7 +32,6 @@ from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_
 from postshift.rules.scoring import (
     HeldOut,
     How,
-    OutOfFold,
     Selection,
     Selector,
     all_folds,
@@ -212,26 +211,24 @@ class Choice:
         """Select from the menu and compare the selection with the base, before it is adopted or not."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
         how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs}
-        scored = [out_of_fold(small, entries, folds, **how) for folds in self._folds(small, groups)]
-        scored[0] = in_parts(scored[0], groups, n_parts=self.n_folds, seed=self.random_state)
-        first, selector = scored[0], Selector(how=self.how, passes=scored, seed=self.random_state)
+        folds = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state)
+        first = out_of_fold(small, entries, folds, **how)
+        first = in_parts(first, groups, n_parts=self.n_folds, seed=self.random_state)
+        passes = [first]
+        if self.how == "best" and len(folds) > 1:
+            others = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state + 1)
+            passes.append(out_of_fold(small, entries, others, **how))
+        selector = Selector(how=self.how, passes=passes, seed=self.random_state)
         labels, base = selector.labels_by_others(), first.labels[0]
         clusters = None if groups is None else np.asarray(groups)[first.rows]
         return Candidate(
             selection=selector.selected(),
-            values=_values(first),
+            values=np.array(without_queries(first.problem.label_scores(list(first.labels)))),
             comparison=compare(first.problem, labels, base, clusters=clusters, refitted=True, seed=self.random_state),
             few_rows=few_rows(first.problem, labels, base),
             held_out=HeldOut(rows=places[first.rows], labels=labels, base_labels=base),
             needed=MINIMUM_ADOPTED_FROM if hasattr(problem.metric, "smoothed") else ADOPTED_FROM,
         )
-
-    def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
-        """Yield one pass of folds, or two for ``how='best'``; above the row limit, one hold-out."""
-        first = make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state)
-        yield first
-        if self.how == "best" and len(first) > 1:
-            yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + 1)
 
     # -- by queries -------------------------------------------------------------------------------------
 
@@ -313,11 +310,6 @@ def _silent(*_: Any) -> None:
 def _base_alone(n_entries: int) -> Selection:
     """Return the selection of the base."""
     return Selection(weights=np.asarray(np.eye(n_entries)[0]))
-
-
-def _values(scored: OutOfFold) -> FloatArray:
-    """Return the score of every rule's labels."""
-    return np.array([float(scored.problem.metric_of(scored.problem.label_confusion(each))) for each in scored.labels])
 
 
 def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) -> AveragedRule:
