@@ -144,10 +144,12 @@ class ConfusionLook(_MatrixLook):
         psi.
     functions : array of shape (n, K)
         The functions of the probes: phi, or the features of influence regression.
-    parts : sequence of row arrays or None
-        The rows of each part of the sample that is asked about; None for all rows.
+    linearise : {"probes", "gradient"}
+        Whether psi is evaluated at the probes or differentiated.
+    halves : pair of row arrays, optional
+        Algorithm 3*: elicit on the first rows, take the gradient on the second; None asks about all rows.
     **how
-        Linearisation, probe family, plan and anchor.
+        Probe family, plan and anchor.
     """
 
     def __init__(
@@ -156,11 +158,15 @@ class ConfusionLook(_MatrixLook):
         metric: ConfusionMetric,
         *,
         functions: FloatArray,
-        parts: Sequence[IntArray | None],
+        linearise: Linearise,
+        halves: tuple[IntArray, IntArray] | None = None,
         **how: Any,
     ) -> None:
-        super().__init__(metric, n_classes=val.n_classes, **how)
-        self._val, self._parts = val, parts
+        super().__init__(metric, n_classes=val.n_classes, linearise=linearise, **how)
+        self._val = val
+        self._parts: Sequence[IntArray | None] = [None]
+        if halves is not None:
+            self._parts = halves if linearise == "gradient" else halves[:1]
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
@@ -254,7 +260,4 @@ def make_look(
     if metric is None or not kind.matrices:
         rows = None if halves is None else halves[0]
         return ScoreLook(val, kind=kind, functions=functions, rows=rows, seed=seed, **probes)
-    parts: list[IntArray | None] = [None]
-    if halves is not None:
-        parts = list(halves) if linearise == "gradient" else [halves[0]]
-    return ConfusionLook(val, metric, functions=functions, parts=parts, linearise=linearise, **probes)
+    return ConfusionLook(val, metric, functions=functions, linearise=linearise, halves=halves, **probes)

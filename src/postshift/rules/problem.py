@@ -201,10 +201,10 @@ class Problem:
         kind = FilledInDifferentiable if isinstance(metric, DifferentiableMetric) else FilledIn
         return kind(metric, missing, self.n_classes)
 
-    def confusion(self, table: FloatArray) -> FloatArray:
+    def confusion(self, distribution: FloatArray) -> FloatArray:
         """Return the confusion matrix (R, m) of class distributions on the validation rows."""
         weights = self.row_weights[:, None]
-        found = weighted_confusions(weights, self._categories, table, n_categories=self.n_categories)
+        found = weighted_confusions(weights, self._categories, distribution, n_categories=self.n_categories)
         return np.asarray(found[0])
 
     def label_confusion(self, labels: IntArray) -> FloatArray:
@@ -226,12 +226,13 @@ class Problem:
         """Return the metric of a stack of confusion matrices."""
         return value_of(self.scoring_metric, np.maximum(confusions, 0))
 
-    def scores(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
+    def scores(self, distributions: Sequence[FloatArray]) -> Fit[list[float]]:
         """Return the score of class distributions (n, m); if the labels are not available, ask for it."""
         if self.is_labelled:
-            return [float(self.metric_of(self.confusion(table))) for table in tables]
+            return [float(self.metric_of(self.confusion(each))) for each in distributions]
         shown = "these predictions" if self.kind.soft else "these labels"
-        asked = [self._query(f"score.{place}", f"the score of {shown}", table) for place, table in enumerate(tables)]
+        text = f"the score of {shown}"
+        asked = [self._query(f"score.{place}", text, each) for place, each in enumerate(distributions)]
         answers = yield [self.about(query) for query in asked]
         return [float(answer) for answer in answers]
 
@@ -241,9 +242,9 @@ class Problem:
             return [float(self.metric_of(self.label_confusion(each))) for each in labels]
         return (yield from self.scores([onehot(each, n_classes=self.n_classes) for each in labels]))
 
-    def _query(self, key: str, text: str, table: FloatArray) -> Query:
-        """Return a query about a table, in the form that the oracle takes."""
-        shown, n_rows = self.kind.shown(table), self.val.n_rows
+    def _query(self, key: str, text: str, distribution: FloatArray) -> Query:
+        """Return a query about class distributions, in the form that the oracle takes."""
+        shown, n_rows = self.kind.shown(distribution), self.val.n_rows
         return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, _predict=lambda: shown)
 
     def about(self, query: Query) -> Query:
