@@ -139,10 +139,6 @@ class Problem:
             raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Drop the engines when the problem is sent to another process."""
-        return {name: value for name, value in vars(self).items() if name != "_held"}
-
     @property
     def n_classes(self) -> int:
         """Number of classes m."""
@@ -257,19 +253,14 @@ class Problem:
             return fit
         return asking(fit, about=self.about, as_rule=as_rule if self.rows is None else None)
 
-    def held(self, basis: str) -> MemoryEngine | None:
+    def held(self, basis: str) -> Engine | None:
         """Return the engine that holds the validation rows with their categories, or None if only scores are known."""
-        if not self.is_labelled:
-            return None
-        if basis not in self._held:
-            rows = replace(self.val.over(basis), labels=self._categories)
-            self._held[basis] = MemoryEngine(rows, n_categories=self.n_categories)
-        return self._held[basis]
+        return engine_over(self._counted, basis, n_categories=self.n_categories) if self.is_labelled else None
 
     @cached_property
-    def _held(self) -> dict[str, MemoryEngine]:
-        """The engines made so far."""
-        return {}
+    def _counted(self) -> Rows:
+        """The validation rows, with their categories as labels."""
+        return replace(self.val, labels=self._categories)
 
     def with_eta(self, posterior: Posterior) -> Problem:
         """Return the problem with eta replaced by its posterior, in training and validation rows."""
@@ -327,10 +318,13 @@ class Problem:
         return self.categories
 
 
-def engine_over(rows: Rows, basis: str) -> Engine:
+def engine_over(rows: Rows, basis: str, *, n_categories: int | None = None) -> Engine:
     """Return the engine of all rows over one basis; it is made once for all rules."""
     if basis not in rows.engines:
-        rows.engines[basis] = MemoryEngine(rows.over(basis)) if rows.whole is None else rows.whole.engine(basis)
+        if rows.whole is None:
+            rows.engines[basis] = MemoryEngine(rows.over(basis), n_categories=n_categories)
+        else:
+            rows.engines[basis] = rows.whole.engine(basis)
     engine: Engine = rows.engines[basis]
     return engine
 
