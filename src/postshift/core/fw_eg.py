@@ -53,7 +53,6 @@ from postshift.exceptions import (
     MetricError,
     MissingClassWarning,
     SettingError,
-    ShapeError,
 )
 
 
@@ -322,7 +321,7 @@ class FwEgRun:
             family=weighting.probes,
             plan=plan,
             linearise=settings.linearise,
-            halves=None if halves is None else _checked_halves(halves, val.n_rows),
+            halves=halves,
             anchor=anchor,
             seed=settings.random_state,
         )
@@ -388,20 +387,6 @@ def _without_rows(labels: LabelSums, val: Rows) -> NDArray[np.bool_]:
             stacklevel=5,
         )
     return unknown
-
-
-def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:
-    """Return two sorted, disjoint, non-empty arrays of row numbers."""
-    problem = f"halves must be two arrays of distinct row numbers in 0..{n_rows - 1}, none in both"
-    try:
-        first, second = (np.sort(np.asarray(half)) for half in halves)
-        together = np.sort(np.concatenate([first, second]))
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{problem}. Got {type(halves).__name__}: {error}") from error
-    whole = together.dtype.kind in "iu" and first.ndim == 1 and first.size > 0 and second.size > 0
-    if not whole or together[0] < 0 or together[-1] >= n_rows or (np.diff(together) == 0).any():
-        raise ShapeError(f"{problem}. Got {first.size} and {second.size} values")
-    return first.astype(np.intp), second.astype(np.intp)
 
 
 def _identity(metric: ConfusionMetric | None) -> str:

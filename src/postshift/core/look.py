@@ -39,7 +39,7 @@ from postshift.core.queries import Fit, Kind, Query
 from postshift.core.rows import Rows
 from postshift.core.score_look import ROUNDING, ScoreLook
 from postshift.core.sums import Classifier, Engine, influence_features
-from postshift.exceptions import MetricError, SettingError
+from postshift.exceptions import MetricError, SettingError, ShapeError
 
 Linearise = Literal["probes", "gradient"]
 _CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
@@ -250,6 +250,7 @@ def make_look(
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
     """
     probes: Any = {"family": family, "plan": plan, "anchor": anchor}
+    halves = None if halves is None else _checked_halves(halves, val.n_rows)
     if not kind.matrices and linearise == "gradient":
         raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
     if kind.matrices and metric is None:
@@ -261,3 +262,17 @@ def make_look(
         rows = None if halves is None else halves[0]
         return ScoreLook(val, kind=kind, functions=functions, rows=rows, seed=seed, **probes)
     return ConfusionLook(val, metric, functions=functions, linearise=linearise, halves=halves, **probes)
+
+
+def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Return two sorted, disjoint, non-empty arrays of row numbers."""
+    problem = f"halves must be two arrays of distinct row numbers in 0..{n_rows - 1}, none in both"
+    try:
+        first, second = (np.sort(np.asarray(half)) for half in halves)
+        together = np.sort(np.concatenate([first, second]))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{problem}. Got {type(halves).__name__}: {error}") from error
+    whole = together.dtype.kind in "iu" and first.ndim == 1 and first.size > 0 and second.size > 0
+    if not whole or together[0] < 0 or together[-1] >= n_rows or (np.diff(together) == 0).any():
+        raise ShapeError(f"{problem}. Got {first.size} and {second.size} values")
+    return first.astype(np.intp), second.astype(np.intp)
