@@ -221,8 +221,8 @@ def check_sides(train: Engine | None, val: Rows, start: Mixture | None = None) -
     for name, side in sides.items():
         if side is not None and (side.n_classes, side.n_bases) != (val.n_classes, val.n_bases):
             raise ShapeError(
-                f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, the {name} "
-                f"{side.n_classes} and {side.n_bases}: both sides need the same model and the same basis"
+                f"there are {val.n_classes} classes and {val.n_bases} basis functions in the validation rows, but "
+                f"{side.n_classes} and {side.n_bases} in the {name}: both sides need the same model and the same basis"
             )
 
 
