@@ -16,7 +16,7 @@ from benchmarks.timing import Outcome, Side, SkippedError, check_close, clocked,
 from postshift import MemoryEngine, PlugIn, Rows
 from postshift.core.elicit import probe_matrix
 from postshift.core.frank_wolfe import FitResult
-from postshift.core.fw_eg import Settings, fw_eg_fit
+from postshift.core.fw_eg import FwEgRun, Settings
 from postshift.core.queries import Fit, kind_named, without_queries
 from postshift.core.weighting import DIAGONAL
 from postshift.metrics import GMean
@@ -153,7 +153,7 @@ def in_turn(function: Callable[[PlugIn], Any], rules: Sequence[PlugIn]) -> Side:
 
 def _run(rows: Rows, engine: MemoryEngine, settings: Settings) -> Fit[FitResult]:
     """Return a run whose training and validation rows are the same."""
-    return fw_eg_fit(engine, rows, kind=kind_named("confusion"), metric=GMean(), settings=settings, held=engine)
+    return FwEgRun(engine, rows, kind=kind_named("confusion"), metric=GMean(), settings=settings, held=engine).fit()
 
 
 def _probe_loop(rows: Rows, h: np.ndarray, *, tight: bool) -> Callable[[PlugIn], np.ndarray]:

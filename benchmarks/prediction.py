@@ -8,7 +8,7 @@ from benchmarks.data import draw
 from benchmarks.opponents import ProbeLoop
 from benchmarks.timing import FailedError, Outcome, check_close, interleaved
 from postshift import Mixture, Rows, fw_eg
-from postshift.core.reduction import reduced
+from postshift.core.mixture import reduced
 from postshift.engines.memory.mixture_votes import mixture_table
 from postshift.metrics import GMean
 

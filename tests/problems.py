@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from postshift import Rows
-from postshift.core.look import Newest
+from postshift.core.frank_wolfe import Newest
 from tests.paper.transcription import Rows as PlainRows
 
 BASES = ("hard", "overlapping", "soft")

@@ -25,7 +25,7 @@ from postshift import Rows, Session
 from postshift.metrics import PredictionOracle, from_predictions
 from postshift.rules import Base, Choice, Influence, Problem, menu
 from postshift.rules.choice import refitted
-from postshift.rules.selection import How
+from postshift.rules.scoring import How
 from postshift.rules.verdict import Comparison, compare
 
 if TYPE_CHECKING:

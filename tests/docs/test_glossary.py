@@ -25,19 +25,7 @@ NOT_RENAMED_YET = {
     "ModelParts": "a public name of the engines; ModelPartitions would be the word",
     "ParquetParts": "a public name of the engines; ParquetPartitions would be the word",
     "AdultTables": "the two files of the Adult data, train and test, as they are published",
-    "ConfusionLook(parts)": "the halves of the validation rows; halves is the word of fw_eg",
-    "DemographicParityGap.parts": "the terms of a gap, not rows; terms would be the word",
-    "EqualOpportunityGap.parts": "the terms of a gap, not rows; terms would be the word",
-    "EqualizedOddsGap.parts": "the terms of a gap, not rows; terms would be the word",
-    "DemographicParityGap.parts(table)": "a confusion matrix, not rows; confusion would be the word",
-    "EqualOpportunityGap.parts(table)": "a confusion matrix, not rows; confusion would be the word",
-    "EqualizedOddsGap.parts(table)": "a confusion matrix, not rows; confusion would be the word",
-    "ExpectedCost.table": "the matrix of costs; matrix would be the word",
-    "ExpectedReward.table": "the matrix of rewards; matrix would be the word",
     "Facts.sample": "the rows that the report is about; rows would be the word",
-    "Kind.shown(table)": "class distributions, not rows; distribution would be the word",
-    "Problem.confusion(table)": "class distributions, not rows; distribution would be the word",
-    "Problem.scores(tables)": "class distributions, not rows; distributions would be the word",
 }
 
 

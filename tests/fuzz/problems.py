@@ -11,7 +11,7 @@ import numpy as np
 from sklearn import metrics as sk
 
 from postshift.metrics import metric_catalogue
-from postshift.metrics.metadata import metadata_names
+from postshift.metrics.resolve import metadata_names
 
 KINDS = {
     "whole": np.arange(-3, 60),

@@ -11,10 +11,11 @@ import tests.paper.transcription as slow
 from postshift import MemoryEngine, fw_eg_session
 from postshift.core.constrained import constrained_probes
 from postshift.core.elicit import probe_matrix, solve
-from postshift.core.look import ConfusionLook, ScoreLook
+from postshift.core.look import ConfusionLook
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.probes import ProbePlan
 from postshift.core.queries import kind_named
+from postshift.core.score_look import ScoreLook
 from postshift.core.sums import confusion_sums, hit_sums, label_sums
 from postshift.core.weighting import weighting_named
 from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1, SoftOracle
@@ -93,7 +94,7 @@ def test_probe_values(problem, name, metric):
     plan, family = ProbePlan(radius=problem.radius), weighting_named(name).probes
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
     how = {"functions": val.phi, "family": family, "plan": plan, "anchor": None}
-    by_matrix = ConfusionLook(val, metric, linearise="probes", parts=[None], **how)
+    by_matrix = ConfusionLook(val, metric, linearise="probes", **how)
     value, gains = looked(by_matrix, base, oracle.answer)
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
     by_value = ScoreLook(val, kind=kind_named("soft"), rows=None, seed=0, **how)
@@ -115,7 +116,6 @@ def test_gradient_values(problem, name, metric):
         linearise="gradient",
         family=weighting_named(name).probes,
         plan=ProbePlan(radius=problem.radius),
-        parts=[None],
         anchor=None,
     )
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)

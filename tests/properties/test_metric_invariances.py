@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from postshift import PostShifter
 from postshift.metrics import metric_catalogue
-from postshift.metrics.metadata import metadata_names
+from postshift.metrics.resolve import metadata_names
 
 NAMES = sorted(metric_catalogue())
 OF_TWO_CLASSES = ("f1", "precision", "recall", "jaccard")

@@ -35,3 +35,15 @@ def test_the_menu_with_and_without_labels():
     for kind, names in (("soft", 4), ("hard", 3)):
         queried = Problem.queried(problem.train, problem.val, kind=kind)
         assert len(menu(queried)) == names
+
+
+def test_a_rule_has_the_name_that_it_is_found_by():
+    problem = labelled(GMean())
+    with pytest.raises(SettingError, match="there is no method 'zzz'") as error:
+        rule_named("zzz", problem)
+    listed = str(error.value).partition("; choose from ")[2].split(", ")
+    names = {name.strip("'") for name in listed} - {"auto", "best"}
+    found = {name: rule_named(name, problem).name for name in names}
+    short = {"paper": "FW-EG [user]", "influence": "influence [user]", "stack + influence": "stack + influence [user]"}
+    assert found == {name: short.get(name, name) for name in names}
+    assert len(names) == 9 + 2 * 4 + 3

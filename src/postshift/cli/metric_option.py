@@ -21,8 +21,8 @@ from postshift.cli.files.formats import digest_of, read_bytes, read_table, suffi
 from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
-from postshift.metrics.metadata import GROUPS, metadata_names
 from postshift.metrics.named import with_positive_class
+from postshift.metrics.resolve import GROUPS, metadata_names
 from postshift.metrics.scorers import is_scorer
 
 Kind = Literal["name", "file", "cost", "program"]

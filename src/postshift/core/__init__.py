@@ -12,17 +12,17 @@ weighting      which confusion entries get weights
 plugin         the plug-in classifier (Algorithm 2, line 4)
 constrained    the constrained probes of Eq. (11)
 elicit         ElicitWeights (Algorithm 1): from probes, sums and answers to weights
-mixture        weighted plug-ins: distribution, labels, samples
+mixture        weighted plug-ins: distribution, labels, samples, and fewer members with the same confusion matrix
 psi            the metric's protocol
 queries        queries, their kinds, and fits that ask them
-look           the three ways to look at an iterate
 frank_wolfe    the loop (Algorithm 3)
+look           the ways to look at an iterate: by confusion matrices
+score_look     and by scores of predictions
 oracles        oracles on this machine
 session        ask, tell, budget, journal, resume
 fw_eg          elicit_weights, pi_ew, fw_eg: the algorithms as calls
 influence      influence regression: another way to find a vertex
-reduction      fewer members, the same confusion matrix
 =============  ==============================================================================================
 
-Two more modules are helpers: ``draws`` (shared random draws) and ``archive`` (files without pickle).
+One more module is a helper: ``archive`` (files without pickle).
 """

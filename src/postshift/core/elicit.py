@@ -175,7 +175,7 @@ class ElicitedVertex:
         rcond: float,
         ridge: float,
     ) -> None:
-        self.weighting = weighting
+        self.weighting, self.n_classes = weighting, train.n_classes
         self._train, self._labels, self._unknown = train, labels, unknown
         self._rcond, self._ridge = rcond, ridge
         self._anchor = None if anchor is None else self.sums_of(anchor)

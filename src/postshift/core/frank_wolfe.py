@@ -1,8 +1,8 @@
 """The Frank-Wolfe loop (Algorithm 3), for any way to look at an iterate and to find the next vertex.
 
 The loop is a generator of queries: it can be read beside the paper, and a :class:`~postshift.core.session.Session`
-lets any oracle answer it. FW-EG, with its settings, is in :mod:`postshift.core.fw_eg`; influence regression is in
-:mod:`postshift.core.influence`.
+lets any oracle answer it. The ways to look are in :mod:`postshift.core.look`. FW-EG, with its settings, is in
+:mod:`postshift.core.fw_eg`; influence regression is in :mod:`postshift.core.influence`.
 """
 
 from __future__ import annotations
@@ -10,34 +10,89 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from postshift._validation import FloatArray
+from postshift._validation import FloatArray, check_count, check_rows
 from postshift.core.constrained import ConstrainedProbes
 from postshift.core.elicit import Elicitation
-from postshift.core.look import Look, Newest
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit, ScoredRule
-from postshift.core.sums import Classifier, ClassifierSums
+from postshift.core.rows import Rows
+from postshift.core.sums import Classifier, ClassifierSums, Engine
 from postshift.core.weighting import Weighting
-from postshift.exceptions import BudgetError
+from postshift.exceptions import BudgetError, ShapeError
 
 Status = Literal["finished", "flat"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Newest:
+    """The new part of iterate h^t: the start or a vertex, mixed into h^(t-1) with a step of this size."""
+
+    iteration: int
+    classifier: Classifier
+    step: float
+    last: bool  # only the score of h^t is needed
+
+
+class Look(Protocol):
+    """One way to look at an iterate."""
+
+    asked: set[str]  # fingerprints of the queries of the run so far
+
+    def n_queries(self, *, first: bool, last: bool) -> int:
+        """Return the maximum number of queries of a look; known answers are not asked for again."""
+
+    def at(self, newest: Newest, previous: Any) -> Fit[Any]:
+        """Return the view of h^t from that of h^(t-1), asking through ``yield`` (lines 4 to 8 of Algorithm 3)."""
+
+    def score(self, view: Any) -> float:
+        """Return the metric of h^t."""
+
+    def gains(self, view: Any) -> FloatArray:
+        """Return the gain of every probe (L R,) per unit of reach."""
+
+    def rounding(self, view: Any) -> float:
+        """Return the size up to which gains are only rounding."""
 
 
 class VertexFinder(Protocol):
     """Finds the coefficients of the next plug-in classifier from the gains of the probes."""
 
     weighting: Weighting
+    n_classes: int
 
     def sums_of(self, classifier: Classifier) -> ClassifierSums:
         """Return the sums of a classifier that :meth:`find` needs; they are linear in the classifier."""
 
     def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Return the vertex's coefficients, from the sums of h^t and the gains of the probes around it."""
+
+
+class Start(Classifier, Protocol):
+    """The first iterate h^0."""
+
+    def after(self, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
+        """Return the iterate after a step towards each of these vertices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """The settings of any run: the number of iterations, a budget, a seed."""
+
+    max_iter: int = 30
+    budget: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise if a value is out of range; store plain numbers."""
+        object.__setattr__(self, "max_iter", check_count(self.max_iter, name="max_iter", low=1))
+        object.__setattr__(self, "random_state", check_count(self.random_state, name="random_state", low=0))
+        if self.budget is not None:
+            object.__setattr__(self, "budget", check_count(self.budget, name="budget", low=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +111,18 @@ class Iteration:
     smallest: float | None = None
     largest: float | None = None
     residual: float | None = None
+
+    def elicited(self, found: Elicitation, *, step: float) -> Iteration:
+        """Return the line with the step to the next vertex, and how well its weights were determined."""
+        return replace(
+            self,
+            step=step,
+            rank=found.rank,
+            condition=found.condition,
+            smallest=found.smallest,
+            largest=found.largest,
+            residual=found.residual,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,15 +151,13 @@ class FitResult:
 def frank_wolfe(
     look: Look,
     finder: VertexFinder,
-    start: Classifier,
+    start: Start,
     *,
     step: Callable[[int], float],
     max_iter: int,
-    n_classes: int,
-    mixed: Callable[[Sequence[PlugIn], Sequence[float]], Mixture],
     probes: ConstrainedProbes | None = None,
 ) -> Fit[FitResult]:
-    """Run Algorithm 3.
+    """Run Algorithm 3: ``max_iter`` steps from the start, each of the size that the step rule gives.
 
     Parameters
     ----------
@@ -100,79 +165,65 @@ def frank_wolfe(
         How the score of an iterate and the gains of its probes are obtained.
     finder : VertexFinder
         How the next plug-in classifier is found from the gains.
-    start : Classifier
+    start : Start
         The first iterate h^0.
     step : callable
         The step rule.
     max_iter : int
         Number of iterations T.
-    n_classes : int
-        Number of classes m.
-    mixed : callable
-        Makes the mixture of an iterate from its vertices and their steps.
     probes : ConstrainedProbes, optional
         The constrained probes, for the result.
     """
-    newest, size = start, 1.0
-    sums, view = finder.sums_of(start), None
+    newest: Classifier = start
+    size, sums, view = 1.0, finder.sums_of(start), None
     vertices: list[PlugIn] = []
+    steps: list[float] = []
     trace: list[Iteration] = []
-    status: Status = "finished"
     for t in range(max_iter + 1):  # line 3
         last = t == max_iter
         view = yield from look.at(Newest(iteration=t, classifier=newest, step=size, last=last), view)  # lines 4 to 8
-        steps = [line.step for line in trace if line.step is not None]
         trace.append(Iteration(index=t, score=look.score(view), n_queries=len(look.asked)))
         if look.asked:
-            yield ScoredRule(score=trace[-1].score, make=partial(mixed, tuple(vertices), steps))
-        if last:
-            break
-        gains = look.gains(view)
-        if not np.isfinite(gains).all() or np.abs(gains).max() <= look.rounding(view):
-            status = "flat"
+            yield ScoredRule(score=trace[t].score, make=partial(start.after, tuple(vertices), tuple(steps)))
+        if last or _are_flat(gains := look.gains(view), look.rounding(view)):
             break
         found = finder.find(sums, gains)  # line 9: Algorithm 1 ...
-        newest = PlugIn(weighting=finder.weighting, alpha=found.alpha, n_classes=n_classes)  # ... and Algorithm 2
+        newest = PlugIn(weighting=finder.weighting, alpha=found.alpha, n_classes=finder.n_classes)  # ... Algorithm 2
         size = step(t)  # line 11
         sums = sums.mixed(finder.sums_of(newest), size)  # lines 10 and 12
         vertices.append(newest)
-        trace[-1] = replace(
-            trace[-1],
-            step=size,
-            rank=found.rank,
-            condition=found.condition,
-            smallest=found.smallest,
-            largest=found.largest,
-            residual=found.residual,
-        )
+        steps.append(size)
+        trace[t] = trace[t].elicited(found, step=size)
     # Choosing the best of all on a small validation sample costs more than it gains. But an iterate that no probe
     # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
-    iterate = len(trace) - 1 if status == "finished" else int(np.argmax([line.score for line in trace]))
-    steps = [line.step for line in trace[:iterate] if line.step is not None]
+    iterate = t if last else int(np.argmax([line.score for line in trace]))
     return FitResult(
-        mixture=mixed(vertices[:iterate], steps),
+        mixture=start.after(vertices[:iterate], steps[:iterate]),
         vertices=tuple(vertices),
         iterate=iterate,
         trace=tuple(trace),
-        status=status,
+        status="finished" if last else "flat",
         n_queries=len(look.asked),
         max_queries=max_queries(look, max_iter),
         probes=probes,
     )
 
 
-def shares_of(steps: Sequence[float]) -> FloatArray:
-    """Return the shares of the start and of each vertex after these steps.
+def _are_flat(gains: FloatArray, rounding: float) -> bool:
+    """Return whether no probe changes the metric by more than its rounding error."""
+    return not np.isfinite(gains).all() or bool(np.abs(gains).max() <= rounding)
 
-    Examples
-    --------
-    >>> shares_of([1.0, 0.5])
-    array([0. , 0.5, 0.5])
-    """
-    shares = np.ones(1)
-    for step in steps:
-        shares = np.append((1 - step) * shares, step)
-    return shares
+
+def check_sides(train: Engine | None, val: Rows, start: Mixture | None = None) -> None:
+    """Raise if training rows, validation rows and start differ in classes or basis functions."""
+    check_rows(val.n_rows, name="validation")
+    sides: dict[str, Engine | Mixture | None] = {"training rows": train, "start": start}
+    for name, side in sides.items():
+        if side is not None and (side.n_classes, side.n_bases) != (val.n_classes, val.n_bases):
+            raise ShapeError(
+                f"there are {val.n_classes} classes and {val.n_bases} basis functions in the validation rows, but "
+                f"{side.n_classes} and {side.n_bases} in the {name}: both sides need the same model and the same basis"
+            )
 
 
 def max_queries(look: Look, n_iter: int) -> int:

@@ -16,24 +16,32 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postshift._validation import IntArray, check_count, check_in_range, check_rows
-from postshift.core.constrained import ConstrainedProbes, constrained_probes
+from postshift._validation import IntArray, check_in_range, check_rows
+from postshift.core.constrained import constrained_probes
 from postshift.core.elicit import RCOND, Elicitation, ElicitedVertex
-from postshift.core.frank_wolfe import FitResult, affordable, frank_wolfe, harmonic, max_queries, shares_of
-from postshift.core.look import Linearise, Look, Newest, make_look
+from postshift.core.frank_wolfe import (
+    FitResult,
+    Newest,
+    RunSettings,
+    affordable,
+    check_sides,
+    frank_wolfe,
+    harmonic,
+    max_queries,
+)
+from postshift.core.look import Linearise, make_look
 from postshift.core.mixture import Mixture
-from postshift.core.oracles import ConfusionOracle
-from postshift.core.plugin import PlugIn, inverse_prior
+from postshift.core.oracles import metric_and_oracle
+from postshift.core.plugin import inverse_prior
 from postshift.core.probes import ProbePlan
-from postshift.core.psi import ConfusionMetric, maximised
+from postshift.core.psi import ConfusionMetric
 from postshift.core.queries import Fit, Kind, Oracle, Query, kind_named
 from postshift.core.rows import Rows
 from postshift.core.session import Session
@@ -45,24 +53,7 @@ from postshift.exceptions import (
     MetricError,
     MissingClassWarning,
     SettingError,
-    ShapeError,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
-    """The settings of any run: the number of iterations, a budget, a seed."""
-
-    max_iter: int = 30
-    budget: int | None = None
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        """Raise if a value is out of range; store plain numbers."""
-        object.__setattr__(self, "max_iter", check_count(self.max_iter, name="max_iter", low=1))
-        object.__setattr__(self, "random_state", check_count(self.random_state, name="random_state", low=0))
-        if self.budget is not None:
-            object.__setattr__(self, "budget", check_count(self.budget, name="budget", low=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,16 +91,17 @@ class Settings(RunSettings):
     def __post_init__(self) -> None:
         """Raise if a value is out of range."""
         super().__post_init__()
-        checked: dict[str, Any] = {
-            "radius": check_in_range(self.radius, name="radius", low=0, high=1, open_low=True),
-            "rcond": check_in_range(self.rcond, name="rcond", low=0, high=1, open_high=True),
-            "ridge": check_in_range(self.ridge, name="ridge", low=0, high=np.inf, open_high=True),
+        above_0 = {"high": 1, "open_low": True}
+        limits: dict[str, dict[str, Any]] = {
+            "radius": above_0,
+            "rcond": {"high": 1, "open_high": True},
+            "ridge": {"high": np.inf, "open_high": True},
+            "min_hit": above_0,
+            "max_leak": above_0,
         }
-        for name in ("min_hit", "max_leak"):
-            if getattr(self, name) is not None:
-                checked[name] = check_in_range(getattr(self, name), name=name, low=0, high=1, open_low=True)
-        for name, value in checked.items():  # plain numbers
-            object.__setattr__(self, name, value)
+        for name, limit in limits.items():  # plain numbers
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_in_range(value, name=name, low=0, **limit))
         weighting_named(self.weighting)
         if self.linearise not in ("probes", "gradient"):
             raise SettingError(f"linearise must be 'probes' or 'gradient'. Got {self.linearise!r} instead")
@@ -176,7 +168,7 @@ def fw_eg(
     >>> bool(fit.score > GMean().value(np.array([[(1 - y).sum(), 0], [y.sum(), 0]]) / 2000))
     True
     """
-    psi, asked = _metric_and_oracle(metric, oracle, val)
+    psi, asked = metric_and_oracle(metric, oracle, val)
     if halves is not None and not asked.takes_subsets:
         raise MetricError(
             "this oracle only scores all validation rows at once: leave halves out, or use a ConfusionOracle"
@@ -239,9 +231,9 @@ def elicit_weights(
     >>> elicit_weights(rows, rows, Accuracy()).alpha.round(6)
     array([[1., 1.]])
     """
-    psi, asked = _metric_and_oracle(metric, oracle, val)
-    chosen = _settings(psi, settings)
-    run = _Run.of(engine_of(train), val, kind=kind_named(asked.kind), metric=psi, settings=chosen, start=base)
+    psi, asked = metric_and_oracle(metric, oracle, val)
+    how: dict[str, Any] = {"kind": kind_named(asked.kind), "metric": psi, "start": base}
+    run = FwEgRun(engine_of(train), val, settings=_settings(psi, settings), **how)
 
     def fit() -> Fit[Elicitation]:
         newest = Newest(iteration=0, classifier=run.start, step=1.0, last=False)
@@ -273,155 +265,103 @@ def fw_eg_session(
     metric : ConfusionMetric, optional
         psi, needed for kind "confusion".
     """
-    chosen = _settings(metric, settings)
     how: dict[str, Any] = {"kind": kind_named(kind), "metric": metric, "start": start, "halves": halves}
-    engine = engine_of(train)
-    run = _Run.of(engine, val, settings=chosen, **how)
-    about = "" if journal is None else _about(engine, val, chosen, **how)
+    run = FwEgRun(engine_of(train), val, settings=_settings(metric, settings), **how)
+    about = "" if journal is None else run.digest()
     limit = max_queries(run.look, run.n_iter)
-    return Session(run.fit, budget=chosen.budget, journal=journal, about=about, max_queries=limit)
+    return Session(run.fit, budget=run.settings.budget, journal=journal, about=about, max_queries=limit)
 
 
-def fw_eg_fit(
-    train: Engine,
-    val: Rows,
-    *,
-    kind: Kind,
-    metric: ConfusionMetric | None = None,
-    settings: Settings | None = None,
-    start: Mixture | None = None,
-    halves: tuple[IntArray, IntArray] | None = None,
-    held: Engine | None = None,
-) -> Fit[FitResult]:
-    """Return FW-EG as a fit, a generator of queries; see :func:`fw_eg`.
+class FwEgRun:
+    """A run of FW-EG: the look, the vertex finder and the start that the loop needs.
 
-    ``held`` is an engine that holds the validation rows with their labels; if given, no queries are asked.
+    Parameters
+    ----------
+    train : Engine
+        The engine that holds the training rows with labels.
+    val : Rows
+        The validation rows.
+    kind : Kind
+        Which queries are answered.
+    metric, start, halves
+        As in :func:`fw_eg_session`.
+    settings : Settings, optional
+        The settings.
+    held : Engine, optional
+        An engine that holds the validation rows with their labels; if given, no queries are asked.
     """
-    how: dict[str, Any] = {"start": start, "halves": halves, "held": held}
-    return _Run.of(train, val, kind=kind, metric=metric, settings=settings or Settings(), **how).fit()
 
-
-# -- parts of the calls ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Run:
-    """The parts of a run: look, vertex finder, start, constrained probes and number of iterations."""
-
-    look: Look
-    finder: ElicitedVertex
-    start: Mixture
-    probes: ConstrainedProbes | None
-    n_iter: int
-    n_classes: int
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         train: Engine,
         val: Rows,
         *,
         kind: Kind,
-        metric: ConfusionMetric | None,
-        settings: Settings,
+        metric: ConfusionMetric | None = None,
+        settings: Settings | None = None,
         start: Mixture | None = None,
         halves: tuple[IntArray, IntArray] | None = None,
         held: Engine | None = None,
-    ) -> _Run:
-        """Check that the rows of both samples fit together, and make the parts."""
-        _check_sides(train, val, start)
-        labels = train.label_sums()
-        _check_training_labels(labels)
-        weighting, plan, probes = weighting_named(settings.weighting), ProbePlan(radius=settings.radius), None
+    ) -> None:
+        if start is not None and not isinstance(start, Mixture):
+            raise SettingError(f"start must be a Mixture: Mixture.of([plug_in], [1.0]). Got {type(start).__name__}")
+        check_sides(train, val, start)
+        self.settings = settings = settings or Settings()
+        self._train, self._val, self._labels = train, val, train.label_sums()
+        self._kind, self._metric, self._given, self._halves = kind, metric, start, halves
+        _check_training_labels(self._labels)
+        weighting, plan, self.probes = weighting_named(settings.weighting), ProbePlan(radius=settings.radius), None
         if settings.min_hit is not None and settings.max_leak is not None:
-            probes = constrained_probes(train, min_hit=settings.min_hit, max_leak=settings.max_leak)
+            self.probes = constrained_probes(train, min_hit=settings.min_hit, max_leak=settings.max_leak)
             plan = ProbePlan(radius=1.0, share=settings.radius)
-        anchor = None if probes is None else probes.anchor
-        look = make_look(
+        anchor = None if self.probes is None else self.probes.anchor
+        self.look = make_look(
             val,
             kind,
             metric=metric,
             held=held,
-            influence=False,
-            functions=lambda: val.phi,
             family=weighting.probes,
             plan=plan,
             linearise=settings.linearise,
-            halves=None if halves is None else _checked_halves(halves, val.n_rows),
+            halves=halves,
             anchor=anchor,
             seed=settings.random_state,
         )
-        finder = ElicitedVertex(
+        self.finder = ElicitedVertex(
             train,
             weighting=weighting,
-            labels=labels,
+            labels=self._labels,
             anchor=anchor,
-            unknown=_without_rows(labels, val),
+            unknown=_without_rows(self._labels, val),
             rcond=settings.rcond,
             ridge=settings.ridge,
         )
-        first = start or Mixture.of([inverse_prior(labels.classes, n_bases=val.n_bases)], [1.0])
-        n_iter = affordable(look, max_iter=settings.max_iter, budget=settings.budget)
-        return cls(look=look, finder=finder, start=first, probes=probes, n_iter=n_iter, n_classes=val.n_classes)
+        self.start = start or Mixture.of([inverse_prior(self._labels.classes, n_bases=val.n_bases)], [1.0])
+        self.n_iter = affordable(self.look, max_iter=settings.max_iter, budget=settings.budget)
 
     def fit(self) -> Fit[FitResult]:
-        """Return the loop."""
-        how: Any = {"max_iter": self.n_iter, "n_classes": self.n_classes, "probes": self.probes}
-        return frank_wolfe(self.look, self.finder, self.start, step=harmonic, mixed=partial(_mixed, self.start), **how)
+        """Return the loop, a generator of queries."""
+        return frank_wolfe(self.look, self.finder, self.start, step=harmonic, max_iter=self.n_iter, probes=self.probes)
+
+    def digest(self) -> str:
+        """Return a digest of what the queries depend on; label sums stand for the training rows."""
+        val, about = self._val, f"{self._kind.name}/{_identity(self._metric)}/{asdict(self.settings)}"
+        digest = hashlib.blake2b(about.encode(), digest_size=16)
+        # Sums in single precision: their last digits depend on how the rows are cut into blocks.
+        arrays: list[NDArray[Any]] = [val.eta, val.phi, self._labels.pair.astype(np.float32)]
+        arrays += [array for array in (val.labels, val.weights) if array is not None]
+        arrays += [np.asarray(half) for half in self._halves or ()]
+        if self._given is not None:
+            arrays += [self.start.shares, *(member.alpha for member in self.start.members)]
+        arrays.append(self._train.classifier_sums(self.start, confusions=False).single.astype(np.float32))
+        for array in arrays:
+            digest.update(f"{array.dtype.str}/{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
 
 def _settings(metric: ConfusionMetric | None, given: dict[str, Any]) -> Settings:
     """Return the settings of a run; by default, the weighting covers the entries that the metric depends on."""
     return Settings(**{"weighting": "diagonal" if metric is None else metric.weighting, **given})
-
-
-def _metric_and_oracle(
-    metric: ConfusionMetric | Oracle, oracle: Oracle | None, val: Rows
-) -> tuple[ConfusionMetric | None, Oracle]:
-    """Return psi, if it is known, and the oracle: the given one, or one made of the validation labels."""
-    if isinstance(metric, ConfusionMetric):
-        psi = maximised(metric)
-        return psi, oracle or _label_oracle(psi, val)
-    if isinstance(metric, type) or not hasattr(metric, "answer"):
-        raise MetricError(
-            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or an oracle "
-            f"(SoftOracle(f), HardOracle(f), ...). Got {metric!r} instead"
-        )
-    if val.weights is not None:
-        raise MetricError("validation weights belong to the oracle: give them to the oracle, not to val")
-    return None, metric
-
-
-def _label_oracle(metric: ConfusionMetric, val: Rows) -> Oracle:
-    """Return an oracle made of the validation labels."""
-    if val.labels is None:
-        raise LabelError(
-            f"metric {metric.name!r} is a function of the confusion matrix and needs validation labels: "
-            "pass labels=... to Rows.of, or give an oracle"
-        )
-    return ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric)
-
-
-def _mixed(start: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
-    """Return an iterate as a mixture of plug-ins, including the start if it has a share."""
-    shares = shares_of(steps)
-    return Mixture.of([*start.members, *vertices], np.concatenate([shares[0] * start.shares, shares[1:]]))
-
-
-def _check_sides(train: Engine, val: Rows, start: Mixture | None) -> None:
-    """Raise if training rows, validation rows and start differ in classes or basis functions."""
-    check_rows(val.n_rows, name="validation")
-    sides = {"training rows": (train.n_classes, train.n_bases)}
-    if start is not None:
-        if not isinstance(start, Mixture):
-            raise SettingError(f"start must be a Mixture: Mixture.of([plug_in], [1.0]). Got {type(start).__name__}")
-        sides["start"] = (start.n_classes, start.n_bases)
-    for name, found in sides.items():
-        if found != (val.n_classes, val.n_bases):
-            raise ShapeError(
-                f"there are {val.n_classes} classes and {val.n_bases} basis functions in the validation rows, but "
-                f"{found[0]} and {found[1]} in the {name}: both sides need the same model and the same basis"
-            )
 
 
 def _check_training_labels(labels: LabelSums) -> None:
@@ -449,46 +389,6 @@ def _without_rows(labels: LabelSums, val: Rows) -> NDArray[np.bool_]:
             stacklevel=5,
         )
     return unknown
-
-
-def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:
-    """Return two sorted, disjoint, non-empty arrays of row numbers."""
-    problem = f"halves must be two arrays of distinct row numbers in 0..{n_rows - 1}, none in both"
-    try:
-        first, second = (np.sort(np.asarray(half)) for half in halves)
-        together = np.sort(np.concatenate([first, second]))
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{problem}. Got {type(halves).__name__}: {error}") from error
-    whole = together.dtype.kind in "iu" and first.ndim == 1 and first.size > 0 and second.size > 0
-    if not whole or together[0] < 0 or together[-1] >= n_rows or (np.diff(together) == 0).any():
-        raise ShapeError(f"{problem}. Got {first.size} and {second.size} values")
-    return first.astype(np.intp), second.astype(np.intp)
-
-
-def _about(
-    train: Engine,
-    val: Rows,
-    settings: Settings,
-    *,
-    kind: Kind,
-    metric: ConfusionMetric | None,
-    start: Mixture | None,
-    halves: Any,
-) -> str:
-    """Return a digest of what the queries of a run depend on; label sums stand for the training rows."""
-    digest = hashlib.blake2b(f"{kind.name}/{_identity(metric)}/{asdict(settings)}".encode(), digest_size=16)
-    labels = train.label_sums()
-    # Sums in single precision: their last digits depend on how the rows are cut into blocks.
-    arrays: list[NDArray[Any]] = [val.eta, val.phi, labels.pair.astype(np.float32)]
-    arrays += [array for array in (val.labels, val.weights) if array is not None]
-    arrays += [np.asarray(half) for half in halves or ()]
-    if start is not None:
-        arrays += [start.shares, *(member.alpha for member in start.members)]
-    first = start or Mixture.of([inverse_prior(labels.classes, n_bases=val.n_bases)], [1.0])
-    arrays.append(train.classifier_sums(first, confusions=False).single.astype(np.float32))
-    for array in arrays:
-        digest.update(f"{array.dtype.str}/{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _identity(metric: ConfusionMetric | None) -> str:

@@ -24,17 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from postshift._validation import FloatArray, check_in_range
 from postshift.core.elicit import Elicitation
-from postshift.core.frank_wolfe import FitResult, affordable, cautious, frank_wolfe, shares_of
-from postshift.core.fw_eg import RunSettings
+from postshift.core.frank_wolfe import FitResult, RunSettings, affordable, cautious, check_sides, frank_wolfe
 from postshift.core.look import make_look
-from postshift.core.mixture import Mixture
+from postshift.core.mixture import Mixture, shares_of
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.probes import Fixed, ProbePlan
 from postshift.core.psi import ConfusionMetric
@@ -46,11 +44,10 @@ from postshift.core.sums import (
     Engine,
     GramSums,
     gram_sums,
-    influence_features,
     influence_sums,
 )
 from postshift.core.weighting import FULL
-from postshift.exceptions import BasisError, ShapeError
+from postshift.exceptions import BasisError
 
 _SOFTENING = 1e-3  # what the start adds to every class
 
@@ -86,11 +83,19 @@ class SoftInversePrior:
     """The start: ``h_i`` proportional to ``p_i / prior_i`` plus a little for every class."""
 
     prior: FloatArray
+    n_bases: int = 1
 
     def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the distribution of every row."""
         raised = eta / np.maximum(self.prior, np.finfo(float).tiny ** 0.5) + _SOFTENING
         return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+    def after(self, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
+        """Return the mixture of the vertices, without the start; if there is no vertex, the inverse-prior plug-in."""
+        if not vertices:
+            return Mixture.of([inverse_prior(self.prior, n_bases=self.n_bases)], [1.0])
+        shares = shares_of(steps)[1:]
+        return Mixture.of(list(vertices), shares / shares.sum())
 
 
 class InfluenceVertex:
@@ -100,6 +105,7 @@ class InfluenceVertex:
 
     def __init__(self, train: Engine | None, val: Rows, *, held: Engine | None, rcond: float, ridge: float) -> None:
         self._train, self._val, self._held, self._rcond = train, val, held, rcond
+        self.n_classes = val.n_classes
         own = gram_sums(val) if held is None else held.gram_sums()
         grams = [own] if train is None else [train.gram_sums(), own]
         self.prior = grams[0].cross.sum(axis=0) / grams[0].total
@@ -168,41 +174,21 @@ def influence_fit(
     settings = settings or InfluenceSettings()
     if np.abs(val.phi.sum(axis=1) - 1).max() > 1e-6:
         raise BasisError("influence regression needs a basis whose rows sum to 1: divide each row by its sum")
-    if train is not None and (train.n_classes, train.n_bases) != (val.n_classes, val.n_bases):
-        raise ShapeError(
-            f"the validation rows have {val.n_classes} classes and {val.n_bases} basis functions, but the training "
-            f"rows have {train.n_classes} and {train.n_bases}: both sides need the same model and the same basis"
-        )
+    check_sides(train, val)
     look = make_look(
         val,
         kind,
         metric=metric,
         held=held,
         influence=True,
-        functions=lambda: influence_features(val.eta, val.phi),
         family=Fixed(),  # the fixed probes with z in place of phi
         plan=ProbePlan(radius=settings.radius),
         seed=settings.random_state,
     )
     finder = InfluenceVertex(train, val, held=held, rcond=settings.rcond, ridge=settings.ridge)
-    fallback = Mixture.of([inverse_prior(finder.prior, n_bases=val.n_bases)], [1.0])
-    return frank_wolfe(
-        look,
-        finder,
-        SoftInversePrior(finder.prior),
-        step=cautious,
-        max_iter=affordable(look, max_iter=settings.max_iter, budget=settings.budget),
-        n_classes=val.n_classes,
-        mixed=partial(_mixed, fallback),
-    )
-
-
-def _mixed(fallback: Mixture, vertices: Sequence[PlugIn], steps: Sequence[float]) -> Mixture:
-    """Return an iterate as a mixture of its vertices; the start is dropped if there is any vertex."""
-    if not vertices:
-        return fallback
-    shares = shares_of(steps)[1:]
-    return Mixture.of(list(vertices), shares / shares.sum())
+    start = SoftInversePrior(finder.prior, val.n_bases)
+    n_iter = affordable(look, max_iter=settings.max_iter, budget=settings.budget)
+    return frank_wolfe(look, finder, start, step=cautious, max_iter=n_iter)
 
 
 def _diagonal_part(

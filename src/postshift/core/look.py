@@ -9,6 +9,8 @@ ConfusionLook   confusion matrices, answered by an oracle                one que
 ScoreLook       scores of predictions, soft or hard                      one query for h^t and one for each probe
 ==============  =======================================================  ======================================
 
+``ScoreLook`` is in :mod:`postshift.core.score_look`.
+
 Confusion matrices are linear in h, so a view of the newest vertex is enough for all probes around the new iterate. A
 *view* of matrices is an array (1 or 2, parts, 1 + L, R, m): base and, if any, anchor; on each part of the validation
 rows; without and with each basis function. Part 0 is for the elicitation. Part 1, if the rows were split in two
@@ -17,15 +19,13 @@ rows; without and with each basis function. Part 0 is for the elicitation. Part 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, Protocol, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, read_only
-from postshift.core.draws import Draws, drawn_labels, even_order, shared_draws
+from postshift.core.frank_wolfe import Look, Newest
 from postshift.core.probes import ProbeFamily, ProbePlan
 from postshift.core.psi import (
     ConfusionMetric,
@@ -37,44 +37,12 @@ from postshift.core.psi import (
 )
 from postshift.core.queries import Fit, Kind, Query
 from postshift.core.rows import Rows
-from postshift.core.sums import Classifier, Engine
-from postshift.exceptions import MetricError, SettingError
+from postshift.core.score_look import ROUNDING, ScoreLook
+from postshift.core.sums import Classifier, Engine, influence_features
+from postshift.exceptions import MetricError, SettingError, ShapeError
 
 Linearise = Literal["probes", "gradient"]
-Probe = tuple[()] | tuple[int, int]  # no probe: their centre; else basis function and number
-ROUNDING = 1e-14  # of a metric, relative
 _CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Newest:
-    """The new part of iterate h^t: the start or a vertex, mixed into h^(t-1) with a step of this size."""
-
-    iteration: int
-    classifier: Classifier
-    step: float
-    last: bool  # only the score of h^t is needed
-
-
-class Look(Protocol):
-    """One way to look at an iterate."""
-
-    asked: set[str]  # fingerprints of the queries of the run so far
-
-    def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return the maximum number of queries of a look; known answers are not asked for again."""
-
-    def at(self, newest: Newest, previous: Any) -> Fit[Any]:
-        """Return the view of h^t from that of h^(t-1), asking through ``yield`` (lines 4 to 8 of Algorithm 3)."""
-
-    def score(self, view: Any) -> float:
-        """Return the metric of h^t."""
-
-    def gains(self, view: Any) -> FloatArray:
-        """Return the gain of every probe (L R,) per unit of reach."""
-
-    def rounding(self, view: Any) -> float:
-        """Return the size up to which gains are only rounding."""
 
 
 class _MatrixLook:
@@ -176,10 +144,12 @@ class ConfusionLook(_MatrixLook):
         psi.
     functions : array of shape (n, K)
         The functions of the probes: phi, or the features of influence regression.
-    parts : sequence of row arrays or None
-        The rows of each part of the sample that is asked about; None for all rows.
+    linearise : {"probes", "gradient"}
+        Whether psi is evaluated at the probes or differentiated.
+    halves : pair of row arrays, optional
+        Algorithm 3*: elicit on the first rows, take the gradient on the second; None asks about all rows.
     **how
-        Linearisation, probe family, plan and anchor.
+        Probe family, plan and anchor.
     """
 
     def __init__(
@@ -188,11 +158,15 @@ class ConfusionLook(_MatrixLook):
         metric: ConfusionMetric,
         *,
         functions: FloatArray,
-        parts: Sequence[IntArray | None],
+        linearise: Linearise,
+        halves: tuple[IntArray, IntArray] | None = None,
         **how: Any,
     ) -> None:
-        super().__init__(metric, n_classes=val.n_classes, **how)
-        self._val, self._parts = val, parts
+        super().__init__(metric, n_classes=val.n_classes, linearise=linearise, **how)
+        self._val = val
+        self._parts: Sequence[IntArray | None] = [None]
+        if halves is not None:
+            self._parts = halves if linearise == "gradient" else halves[:1]
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
@@ -242,142 +216,13 @@ class ConfusionLook(_MatrixLook):
         )
 
 
-class ScoreLook:
-    """Looks at the scores of the iterate and of each probe, with soft or hard predictions.
-
-    A view is a pair: the table of h^t on the validation rows, and the scores.
-
-    Parameters
-    ----------
-    val : Rows
-        eta and phi of the validation rows.
-    kind : Kind
-        What the oracle is shown.
-    functions : array of shape (n, K)
-        The functions of the probes: phi, or the features of influence regression.
-    family, plan
-        The probes.
-    rows : array of int, optional
-        The rows that are asked about; None for all.
-    anchor : Classifier, optional
-        What the probes are built around; None for the iterate itself.
-    seed : int
-        Seed of the draws of hard labels.
-    """
-
-    def __init__(
-        self,
-        val: Rows,
-        *,
-        kind: Kind,
-        functions: FloatArray,
-        family: ProbeFamily,
-        plan: ProbePlan,
-        rows: IntArray | None,
-        anchor: Classifier | None,
-        seed: int,
-    ) -> None:
-        self._val, self._kind, self._functions, self._family, self._plan = val, kind, functions, family, plan
-        self._rows, self._seed = rows, seed
-        self._n_probes = family.n_probes(val.n_classes)
-        self._anchor = None if anchor is None else anchor.distribution(val.eta, val.phi)
-        self._n_before = 1 if anchor is None else 2  # the iterate and, if it differs, the centre
-        self._ranks = even_order(val.eta)
-        self.asked: set[str] = set()
-
-    def n_queries(self, *, first: bool, last: bool) -> int:  # noqa: ARG002
-        """Return one query for the iterate and, unless it is the last, one per probe (and one for their centre)."""
-        return 1 if last else self._n_before + self._functions.shape[1] * self._n_probes
-
-    def at(self, newest: Newest, previous: tuple[FloatArray, FloatArray] | None) -> Fit[tuple[FloatArray, FloatArray]]:
-        """Ask for the score of the iterate and of every probe."""
-        table = newest.classifier.distribution(self._val.eta, self._val.phi)
-        if previous is not None:
-            table = (1 - newest.step) * previous[0] + newest.step * table
-        queries = self._queries(table, newest)
-        self.asked = set() if previous is None else self.asked
-        self.asked |= {query.fingerprint() for query in queries}
-        answers = yield queries
-        return table, np.array(answers, dtype=np.float64)
-
-    def score(self, view: tuple[FloatArray, FloatArray]) -> float:
-        """Return the iterate's score."""
-        return float(view[1][0])
-
-    def gains(self, view: tuple[FloatArray, FloatArray]) -> FloatArray:
-        """Return each probe's score minus that of their centre."""
-        _, scores = view
-        return np.asarray((scores[self._n_before :] - scores[self._n_before - 1]) / self._plan.reach)
-
-    def rounding(self, view: tuple[FloatArray, FloatArray]) -> float:
-        """Return the rounding error of differences of the scores."""
-        return ROUNDING * float(np.abs(view[1]).max()) / self._plan.reach
-
-    def _queries(self, table: FloatArray, newest: Newest) -> list[Query]:
-        """Return the queries of a look."""
-        t = newest.iteration
-        predict = partial(self._soft, table) if self._kind.soft else self._hard(table, t)
-        asked = [self._query(f"{t}:base", f"the score of iterate {t}", partial(predict, None))]
-        if newest.last:
-            return asked
-        if self._anchor is not None:
-            asked.append(self._query(f"{t}:centre", f"the centre of the probes {t}", partial(predict, ())))
-        for basis in range(self._functions.shape[1]):
-            for probe in range(self._n_probes):
-                move = self._family.describe(probe, n_classes=self._val.n_classes)
-                text = f"the score of iterate {t} with {move} in basis function {basis}"
-                asked.append(self._query(f"{t}:{basis}.{probe}", text, partial(predict, (basis, probe))))
-        return asked
-
-    def _query(self, key: str, text: str, predict: Callable[[], Any]) -> Query:
-        """Return a query about one classifier, on the rows that are asked about."""
-        rows = slice(None) if self._rows is None else self._rows
-        return Query(
-            key=key,
-            kind=self._kind.name,
-            text=text,
-            n_rows=self._val.n_rows,
-            rows=self._rows,
-            _predict=lambda: predict()[rows],
-        )
-
-    def _soft(self, table: FloatArray, probe: Probe | None) -> FloatArray:
-        """Return the distribution of the iterate (None), of the centre (no probe) or of a probe."""
-        if probe is None:
-            return table
-        around = moved = table if self._anchor is None else self._anchor
-        if probe:
-            basis, number = probe
-            direction = self._family.displace(around, np.array([number]))[0]
-            moved = around + self._plan.radius * self._functions[:, [basis]] * direction
-        return np.asarray((1 - self._plan.share) * table + self._plan.share * moved)
-
-    def _hard(self, table: FloatArray, iteration: int) -> Callable[[Probe | None], IntArray]:
-        """Return the function that gives labels of the iterate and its probes, with this iteration's draws."""
-        draws = shared_draws(self._ranks, seed=self._seed, iteration=iteration)
-        return partial(self._moved, draws, drawn_labels(table, draws.take))
-
-    def _moved(self, draws: Draws, labels: IntArray, probe: Probe | None) -> IntArray:
-        """Return labels of the iterate, the centre or a probe; all take the same draws row by row."""
-        if probe is None:
-            return labels
-        around = moved = labels if self._anchor is None else np.argmax(self._anchor, axis=1)
-        if probe:
-            basis, number = probe
-            landed = self._family.redraw(around, number, draws.land, n_classes=self._val.n_classes)
-            # move is uniform: below share the anchor is taken, below share * radius * phi the probe moves it.
-            moved = np.where(draws.move < self._plan.reach * self._functions[:, basis], landed, around)
-        return np.where(draws.move < self._plan.share, moved, labels)
-
-
 def make_look(
     val: Rows,
     kind: Kind,
     *,
     metric: ConfusionMetric | None,
     held: Engine | None,
-    influence: bool,
-    functions: Callable[[], FloatArray],
+    influence: bool = False,
     family: ProbeFamily,
     plan: ProbePlan,
     linearise: Linearise = "probes",
@@ -398,26 +243,36 @@ def make_look(
     held : Engine, optional
         An engine that holds the validation rows with their labels; if given, no queries are asked.
     influence : bool
-        Whether the probes use the features of influence regression.
-    functions : callable
-        Returns the functions of the probes.
+        Whether the probes use the features of influence regression instead of phi.
     family, plan, linearise, anchor, seed
         The probes, and how psi is linearised at them.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
     """
-    if not kind.matrices:
-        if linearise == "gradient":
-            raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
-        rows = None if halves is None else halves[0]
-        probes: Any = {"family": family, "plan": plan, "anchor": anchor}
-        return ScoreLook(val, kind=kind, functions=functions(), rows=rows, seed=seed, **probes)
-    if metric is None:
+    probes: Any = {"family": family, "plan": plan, "anchor": anchor}
+    halves = None if halves is None else _checked_halves(halves, val.n_rows)
+    if not kind.matrices and linearise == "gradient":
+        raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
+    if kind.matrices and metric is None:
         raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
-    how: Any = {"linearise": linearise, "family": family, "plan": plan, "anchor": anchor}
-    if held is not None and halves is None:
-        return LocalLook(held, metric, influence=influence, n_classes=val.n_classes, **how)
-    parts: list[IntArray | None] = [None]
-    if halves is not None:
-        parts = list(halves) if linearise == "gradient" else [halves[0]]
-    return ConfusionLook(val, metric, functions=functions(), parts=parts, **how)
+    if kind.matrices and metric is not None and held is not None and halves is None:
+        return LocalLook(held, metric, influence=influence, n_classes=val.n_classes, linearise=linearise, **probes)
+    functions = influence_features(val.eta, val.phi) if influence else val.phi
+    if metric is None or not kind.matrices:
+        rows = None if halves is None else halves[0]
+        return ScoreLook(val, kind=kind, functions=functions, rows=rows, seed=seed, **probes)
+    return ConfusionLook(val, metric, functions=functions, linearise=linearise, halves=halves, **probes)
+
+
+def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Return two sorted, disjoint, non-empty arrays of row numbers."""
+    problem = f"halves must be two arrays of distinct row numbers in 0..{n_rows - 1}, none in both"
+    try:
+        first, second = (np.sort(np.asarray(half)) for half in halves)
+        together = np.sort(np.concatenate([first, second]))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{problem}. Got {type(halves).__name__}: {error}") from error
+    whole = together.dtype.kind in "iu" and first.ndim == 1 and first.size > 0 and second.size > 0
+    if not whole or together[0] < 0 or together[-1] >= n_rows or (np.diff(together) == 0).any():
+        raise ShapeError(f"{problem}. Got {first.size} and {second.size} values")
+    return first.astype(np.intp), second.astype(np.intp)

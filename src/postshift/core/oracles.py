@@ -8,11 +8,39 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_count, check_labels, check_rows, check_weights
-from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import KindName, Query
-from postshift.core.sums import weighted_confusions
-from postshift.exceptions import MetricError, MissingClassError, MissingClassWarning, ShapeError
+from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
+from postshift.core.psi import ConfusionMetric, maximised
+from postshift.core.queries import KindName, Oracle, Query
+from postshift.core.rows import Rows
+from postshift.core.sums import categories_of, missing_categories, weighted_confusions
+from postshift.exceptions import LabelError, MetricError, MissingClassError, MissingClassWarning, ShapeError
+
+
+def metric_and_oracle(
+    metric: ConfusionMetric | Oracle, oracle: Oracle | None, val: Rows
+) -> tuple[ConfusionMetric | None, Oracle]:
+    """Return psi, if it is known, and the oracle: the given one, or one made of the validation labels."""
+    if isinstance(metric, ConfusionMetric):
+        psi = maximised(metric)
+        return psi, oracle or _label_oracle(psi, val)
+    if isinstance(metric, type) or not hasattr(metric, "answer"):
+        raise MetricError(
+            "metric must be a function of the confusion matrix (GMean(), MacroF1(), ...) or an oracle "
+            f"(SoftOracle(f), HardOracle(f), ...). Got {metric!r} instead"
+        )
+    if val.weights is not None:
+        raise MetricError("validation weights belong to the oracle: give them to the oracle, not to val")
+    return None, metric
+
+
+def _label_oracle(metric: ConfusionMetric, val: Rows) -> Oracle:
+    """Return an oracle made of the validation labels."""
+    if val.labels is None:
+        raise LabelError(
+            f"metric {metric.name!r} is a function of the confusion matrix and needs validation labels: "
+            "pass labels=... to Rows.of, or give an oracle"
+        )
+    return ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights, metric=metric)
 
 
 class ConfusionOracle:
@@ -89,24 +117,6 @@ class ConfusionOracle:
                 "is defined without it"
             )
         return what
-
-
-def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories: int) -> IntArray:
-    """Return the row of the confusion matrix that each validation row belongs to: its class, or its (group, class)."""
-    if groups is None:
-        return labels
-    found = check_labels(groups, n_rows=len(labels), n_classes=n_categories // n_classes, name="groups")
-    return found * n_classes + labels
-
-
-def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: int, n_categories: int) -> str:
-    """Return a text that names the classes, or (group, class) pairs, without rows; empty if all have rows."""
-    counts = np.bincount(categories, weights=weights, minlength=n_categories)
-    missing = np.flatnonzero(counts == 0).tolist()
-    if not missing:
-        return ""
-    kind = "class" if n_categories == n_classes else "(group, class) pair"
-    return f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {len(categories)}"
 
 
 class SoftOracle:

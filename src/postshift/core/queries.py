@@ -45,9 +45,9 @@ class Kind:
     soft: bool  # whether distributions are shown instead of labels
     matrices: bool = False  # whether the answer is confusion matrices instead of one number
 
-    def shown(self, table: FloatArray) -> Any:
+    def shown(self, distribution: FloatArray) -> Any:
         """Return class distributions (n, m) as an oracle sees them."""
-        return table if self.soft else np.argmax(table, axis=1)
+        return distribution if self.soft else np.argmax(distribution, axis=1)
 
 
 KINDS = {

@@ -14,7 +14,7 @@ weights    (n,)        how often a row counts, or None for once each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -37,7 +37,13 @@ from postshift.exceptions import BasisError, WeightError
 
 CONSTANT = "constant"
 PHI = "phi"  # the name of a basis that was given without one
-Posterior = Callable[[FloatArray], FloatArray]  # from probabilities (n, m) to probabilities (n, m)
+
+
+class Posterior(Protocol):
+    """A map from probabilities (n, m) to probabilities (n, m): what a rule reads in place of eta."""
+
+    def __call__(self, eta: FloatArray) -> FloatArray:
+        """Return the posterior of every row."""
 
 
 class RemoteRows(Protocol):

@@ -32,12 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import FloatArray, IntArray, check_labels
 from postshift.core.rows import Rows
 from postshift.exceptions import LabelError, SettingError
 
@@ -246,6 +246,24 @@ def label_confusions(
     rows = np.arange(len(places))
     onto = sparse.csr_array((np.ones(len(rows)), (places, rows)), shape=(n_categories * n_classes, len(rows)))
     return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
+
+
+def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories: int) -> IntArray:
+    """Return the row of the confusion matrix that each validation row belongs to: its class, or its (group, class)."""
+    if groups is None:
+        return labels
+    found = check_labels(groups, n_rows=len(labels), n_classes=n_categories // n_classes, name="groups")
+    return found * n_classes + labels
+
+
+def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: int, n_categories: int) -> str:
+    """Return a text that names the classes, or (group, class) pairs, without rows; empty if all have rows."""
+    counts = np.bincount(categories, weights=weights, minlength=n_categories)
+    missing = np.flatnonzero(counts == 0).tolist()
+    if not missing:
+        return ""
+    kind = "class" if n_categories == n_classes else "(group, class) pair"
+    return f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {len(categories)}"
 
 
 def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:

@@ -26,7 +26,6 @@ from postshift.basis import named_bases
 from postshift.core.rows import Rows
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
-from postshift.estimators.marks import FIRST, Mark, mark_of
 from postshift.estimators.model import (
     Split,
     eta_of,
@@ -38,6 +37,7 @@ from postshift.estimators.model import (
     positions,
 )
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from postshift.estimators.records import FIRST, Mark, mark_of
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.rows_of import FeatureRows, RowsOf, fitted_bases
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.rows import Rows
+from postshift.core.rows import Posterior, Rows
 from postshift.core.sums import Engine
 from postshift.engines.blocks import RowBlock
 from postshift.engines.dask import DaskEngine
@@ -25,7 +25,6 @@ from postshift.engines.dask.partitions import LazyPartition, aligned_partitions,
 from postshift.engines.dask.pass_task import Failed, attempted
 from postshift.estimators.rows_of import RowsOf, RowsOfArrays
 from postshift.exceptions import InputError, SettingError, ShapeError
-from postshift.rules.posterior import Posterior
 
 DRAWN_ROWS = 200_000  # training rows for fitting the bases and for choosing among the rules
 SMALL_ROWS = 1_000_000  # maximum number of rows of a validation sample, which is loaded into memory

@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from postshift.exceptions import SettingError
-from postshift.metrics.metadata import GROUPS, metadata_names
+from postshift.metrics.resolve import GROUPS, metadata_names
 
 WEIGHT = "sample_weight"
 OF_VAL = "groups_val"

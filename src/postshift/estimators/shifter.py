@@ -14,9 +14,9 @@ from postshift._validation import as_table
 from postshift.core.rows import PHI, Rows
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
-from postshift.estimators.marks import mark_of
 from postshift.estimators.model import DROP_ROWS, label_values
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from postshift.estimators.records import mark_of
 from postshift.estimators.rows_of import RowsOfArrays
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.task import goal_of, known_groups, value_of

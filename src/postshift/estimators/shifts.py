@@ -18,9 +18,8 @@ from postshift.core.mixture import Mixture
 from postshift.core.queries import ScoredRule
 from postshift.core.rows import Rows
 from postshift.core.session import Session
-from postshift.estimators.marks import Mark
 from postshift.estimators.progress import WRAPPED, Progress
-from postshift.estimators.records import Diagnostics, History, conditioning
+from postshift.estimators.records import Diagnostics, History, Mark, conditioning
 from postshift.estimators.task import make_task
 from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
 from postshift.metrics.resolve import ResolvedMetric

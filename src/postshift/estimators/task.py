@@ -1,12 +1,12 @@
-"""From a user's metric to a problem, and to the oracle that answers its queries."""
+"""From a user's metric to a problem, and to the oracle that answers its queries; the metric of labels of new rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -26,15 +26,17 @@ from postshift.metrics import (
     PredictionOracle,
     resolve_metric,
 )
-from postshift.metrics.metadata import GROUPS, metadata_names, with_metadata
-from postshift.metrics.resolve import ResolvedMetric
+from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
+from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
 _QUERY_FOLDS = 5  # if there is no budget
 _CONSTANTS_TRIED = 5
+_TRIES = 100  # draws of rows until every class is among them
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +79,7 @@ class Task:
         if fold_groups is not None and self.rows is not None:
             fold_groups = np.asarray(fold_groups)[self.rows]
         if self.oracle is None:
-            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=lambda name, _: step(name))
+            fit = choice.fit(self.problem, fold_groups=fold_groups, progress=step)
             chosen, n_queries = without_queries(fit), 0
         else:
             run = partial(choice.fit, self.problem, fold_groups=fold_groups)
@@ -210,3 +212,65 @@ def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]
     if GROUPS not in metadata or groups is None:
         raise SettingError(f"metric {goal.name!r} is over groups: pass groups=..., one value per row")
     return positions(one_a_row(metadata[GROUPS], name=GROUPS), groups, name=GROUPS, what="groups of the fit")
+
+
+def compare_labels(
+    goal: ResolvedMetric,
+    *,
+    labels: IntArray,
+    base: IntArray,
+    val: Rows,
+    classes: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+    fallback: bool = False,
+) -> Comparison:
+    """Compare a rule's labels with the base's on rows with labels.
+
+    A function of labels is called with reweighted rows or, if it takes no weights, with rows drawn with replacement.
+    For a metric of the confusion matrix, see :func:`postshift.rules.verdict.compare`. If the rule is the base itself
+    (``fallback``), its gain is exactly 0.
+    """
+    if fallback:
+        labels = base
+    function = function_of(goal)
+    if not isinstance(function, LabelFunction):
+        problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
+        return compare(problem, labels, base, same=fallback)
+    assert val.labels is not None  # noqa: S101
+    truth = val.labels
+
+    def score(rows: IntArray, weights: FloatArray | None) -> tuple[float, float]:
+        about = {name: values[rows] for name, values in metadata.items()}
+
+        def of(found: IntArray) -> float:
+            return function.sign * function(classes[truth[rows]], classes[found[rows]], weights=weights, metadata=about)
+
+        return of(labels), of(base)
+
+    weights = val.weights if function.takes_weights else None
+    now, before = score(np.arange(val.n_rows), weights)
+    return summary(now, before, np.array(list(_drawn(score, truth, weights, reweighted=function.takes_weights))))
+
+
+def _drawn(
+    score: Callable[[IntArray, FloatArray | None], T], truth: IntArray, weights: FloatArray | None, *, reweighted: bool
+) -> Iterator[T]:
+    """Yield the scores for random samples of the rows."""
+    rng = np.random.default_rng(0)
+    rows, each = np.arange(len(truth)), np.ones(len(truth)) if weights is None else weights
+    for _ in range(DRAWS):
+        if reweighted:
+            yield score(rows, each * rng.standard_exponential(len(rows)))
+        else:
+            yield score(_with_every_class(truth, rng), None)
+
+
+def _with_every_class(truth: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return rows drawn with replacement, with rows of every class: a function may need them."""
+    n_classes = len(np.unique(truth))
+    for _ in range(_TRIES):
+        rows = rng.integers(len(truth), size=len(truth))
+        if len(np.unique(truth[rows])) == n_classes:
+            return rows
+    return np.arange(len(truth))

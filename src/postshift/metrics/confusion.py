@@ -147,40 +147,40 @@ class LinearMetric:
         object.__setattr__(self, self.entries, table)
 
     @property
-    def table(self) -> FloatArray:
+    def matrix(self) -> FloatArray:
         """The matrix L."""
         return np.asarray(getattr(self, self.entries))
 
     @property
     def weighting(self) -> str:
         """``"diagonal"`` for a diagonal matrix, else ``"full"``."""
-        return "diagonal" if not (self.table - np.diag(np.diag(self.table))).any() else "full"
+        return "diagonal" if not (self.matrix - np.diag(np.diag(self.matrix))).any() else "full"
 
     @property
     def scale(self) -> float:
         """The width of the range of the entries."""
-        return float(np.ptp(self.table))
+        return float(np.ptp(self.matrix))
 
     @property
     def n_classes(self) -> int:
         """The number of classes m."""
-        return len(self.table)
+        return len(self.matrix)
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the expectation for each matrix."""
         self._check(confusion)
-        return np.asarray(np.einsum("...ij,ij->...", confusion, self.table))
+        return np.asarray(np.einsum("...ij,ij->...", confusion, self.matrix))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return L."""
         self._check(confusion)
-        return np.array(self.table)
+        return np.array(self.matrix)
 
     def _check(self, confusion: FloatArray) -> None:
         """Raise if the matrices have another shape."""
-        if confusion.shape[-2:] != self.table.shape:
+        if confusion.shape[-2:] != self.matrix.shape:
             raise ShapeError(
-                f"the {self.entries} matrix has shape {self.table.shape}, but there are {confusion.shape[-1]} classes "
+                f"the {self.entries} matrix has shape {self.matrix.shape}, but there are {confusion.shape[-1]} classes "
                 f"and confusion matrices of shape {confusion.shape[-2:]}: give {self.entries}s of that shape, with "
                 "true classes as rows and predicted classes as columns"
             )

@@ -31,7 +31,7 @@ from postshift.metrics.over_groups import GroupMetric
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapMetric(GroupMetric, ABC):
-    """A gap, less is better. ``parts``, ``slots`` and ``cells`` define its rates."""
+    """A gap, less is better. ``terms``, ``slots`` and ``cells`` define its rates."""
 
     positive: int | None = None
     name: ClassVar[str]
@@ -55,7 +55,7 @@ class GapMetric(GroupMetric, ABC):
         return () if self.positive is None else (self.positive,)
 
     @abstractmethod
-    def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def terms(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return numerators and denominators (..., groups, rates) of the rates of matrices (..., groups, m, m)."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class GapMetric(GroupMetric, ABC):
         place = int(np.argmax(highest.max(axis=-2) - lowest.min(axis=-2)))
         slot = int(self.slots(self._chosen)[place])
         table = self.by_group(confusion)
-        slopes, sizes = np.zeros(table.shape), self.parts(table)[1][:, slot]
+        slopes, sizes = np.zeros(table.shape), self.terms(table)[1][:, slot]
         for sign, group in ((1.0, np.argmax(highest[:, place])), (-1.0, np.argmin(lowest[:, place]))):
             slopes[(group, *self.cells(slot))] += sign * ratio(np.asarray(1.0), sizes[group])
         return slopes.reshape(confusion.shape)
@@ -89,7 +89,7 @@ class GapMetric(GroupMetric, ABC):
 
     def _levels(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the rates (..., groups, slots) twice; without rows they are -inf in the first, inf in the second."""
-        above, below = self.parts(self.by_group(confusion))
+        above, below = self.terms(self.by_group(confusion))
         slots = self.slots(self._chosen)
         rates, present = ratio(above, below)[..., slots], below[..., slots] > 0
         return np.where(present, rates, -np.inf), np.where(present, rates, np.inf)
@@ -120,9 +120,9 @@ class DemographicParityGap(GapMetric):
     weighting: ClassVar[str] = "full"
     is_symmetric: ClassVar[bool] = True
 
-    def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def terms(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the predictions of each class in each group, and the sizes of the groups."""
-        above = table.sum(axis=-2)
+        above = confusion.sum(axis=-2)
         return above, np.broadcast_to(above.sum(axis=-1, keepdims=True), above.shape)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
@@ -147,9 +147,9 @@ class EqualOpportunityGap(GapMetric):
     about: ClassVar[str] = "difference between groups in the recall"
     weighting: ClassVar[str] = "diagonal"
 
-    def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def terms(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the hits and the sizes of the classes in each group."""
-        return np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-1)
+        return np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
         """Return the row and the column of an entry of the diagonal."""
@@ -174,11 +174,11 @@ class EqualizedOddsGap(GapMetric):
     weighting: ClassVar[str] = "full"
     is_symmetric: ClassVar[bool] = True
 
-    def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def terms(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the entries, row after row, and the sizes of their rows."""
-        sizes = np.broadcast_to(table.sum(axis=-1, keepdims=True), table.shape)
-        flat = (*table.shape[:-2], self.n_classes**2)
-        return table.reshape(flat), sizes.reshape(flat)
+        sizes = np.broadcast_to(confusion.sum(axis=-1, keepdims=True), confusion.shape)
+        flat = (*confusion.shape[:-2], self.n_classes**2)
+        return confusion.reshape(flat), sizes.reshape(flat)
 
     def cells(self, slot: int) -> tuple[Any, Any]:
         """Return the row and the column of an entry."""

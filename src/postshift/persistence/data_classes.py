@@ -14,6 +14,7 @@ from postshift.core.frank_wolfe import Iteration
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, NegatedDifferentiable
+from postshift.core.rows import Posterior
 from postshift.core.weighting import COLUMNS, DIAGONAL, FULL, Weighting
 from postshift.estimators.classifier import PostShiftClassifier
 from postshift.estimators.records import Conditioning, Diagnostics, History, HistoryRecord
@@ -21,7 +22,7 @@ from postshift.estimators.shifter import PostShifter
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule
-from postshift.rules.posterior import Identity, Posterior, Stack
+from postshift.rules.posterior import Identity, Stack
 from postshift.rules.record import Entry, Record
 from postshift.rules.scoring import HeldOut
 from postshift.rules.verdict import Comparison, Intervals

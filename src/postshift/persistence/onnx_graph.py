@@ -16,11 +16,11 @@ import numpy as np
 from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.core.plugin import PlugIn
-from postshift.core.rows import CONSTANT
+from postshift.core.rows import CONSTANT, Posterior
 from postshift.exceptions import ExportError, ShapeError
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
-from postshift.rules.posterior import FLOOR, Identity, Posterior, Stack
+from postshift.rules.posterior import FLOOR, Identity, Stack
 
 OPSET = 18
 IR_VERSION = 8  # that of the opset: runtimes refuse files that are newer than themselves

@@ -10,13 +10,12 @@ from sklearn.utils.validation import _num_samples
 
 from postshift._validation import IntArray
 from postshift.core.rows import Rows
-from postshift.estimators.comparing import compare_labels
-from postshift.estimators.marks import compared, mark_of
 from postshift.estimators.model import one_a_row
-from postshift.estimators.task import goal_of, known_groups
+from postshift.estimators.records import compared, mark_of
+from postshift.estimators.task import compare_labels, goal_of, known_groups
 from postshift.exceptions import InputError, MetricError, SettingError, ShapeError
 from postshift.metrics import PredictionFunction
-from postshift.metrics.metadata import GROUPS, metadata_names
+from postshift.metrics.resolve import GROUPS, metadata_names
 from postshift.report.facts import Scores
 
 

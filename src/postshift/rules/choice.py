@@ -11,7 +11,7 @@ must beat the base by more than the noise of the rows on which their labels diff
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
@@ -25,16 +25,24 @@ from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
-from postshift.rules.influence import Influence
+from postshift.rules.loops import Influence, Paper
 from postshift.rules.menu import menu
-from postshift.rules.paper import Paper
 from postshift.rules.problem import Problem
 from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
-from postshift.rules.scoring import HeldOut, OutOfFold, all_folds, in_parts, limited, make_folds, out_of_fold
-from postshift.rules.selection import How, Selection, Selector
+from postshift.rules.scoring import (
+    HeldOut,
+    How,
+    Selection,
+    Selector,
+    all_folds,
+    in_parts,
+    limited,
+    make_folds,
+    out_of_fold,
+)
 from postshift.rules.verdict import Comparison, Intervals, compare
 
-Progress = Callable[[str, int], None]  # called with the name of the next rule and the number of fits
+Progress = Callable[[str], None]  # called with the name of the next rule
 AVERAGED_ROWS = 200_000  # of each sample; with more rows, an average hardly changes
 ADOPTED_FROM = 0.6  # a rule is adopted if the chance that it is better than the base is above this
 # On few rows, the lowest of several rates is below its true value. This bias is largest if the rates are equal, as they
@@ -147,7 +155,7 @@ class Choice:
         if self.how not in get_args(How):
             raise SettingError(f"how must be one of {get_args(How)}. Got {self.how!r} instead")
         if problem.is_labelled:
-            return self._by_folds(problem, entries, fold_groups, progress or _silent)
+            return self._by_folds(problem, entries, fold_groups, progress)
         return (yield from self._by_queries(problem, self.affordable(problem), fold_groups))
 
     def bound(self, problem: Problem) -> int:
@@ -163,7 +171,9 @@ class Choice:
 
     # -- with labels ------------------------------------------------------------------------------------
 
-    def _by_folds(self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress) -> Chosen:
+    def _by_folds(
+        self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress | None
+    ) -> Chosen:
         """Score every rule out of fold, select, compare with the base, and refit the rules that have weight."""
         candidate = self.candidate(problem, entries, fold_groups, progress)
         fallback = self.how != "only" and candidate.kept_out
@@ -200,32 +210,25 @@ class Choice:
     ) -> Candidate:
         """Select from the menu and compare the selection with the base, before the decision to keep it."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
-        passes = list(self._folds(small, groups))
-        n_fits = sum(len(folds) for folds in passes) * len(entries)
-        report = progress or _silent
-        scored = [
-            out_of_fold(small, entries, folds, progress=lambda name: report(name, n_fits), n_jobs=self.n_jobs)
-            for folds in passes
-        ]
-        scored[0] = in_parts(scored[0], groups, n_parts=self.n_folds, seed=self.random_state)
-        first, selector = scored[0], Selector(how=self.how, passes=scored, seed=self.random_state)
+        how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs}
+        folds = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state)
+        first = out_of_fold(small, entries, folds, **how)
+        first = in_parts(first, groups, n_parts=self.n_folds, seed=self.random_state)
+        passes = [first]
+        if self.how == "best" and len(folds) > 1:
+            others = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state + 1)
+            passes.append(out_of_fold(small, entries, others, **how))
+        selector = Selector(how=self.how, passes=passes, seed=self.random_state)
         labels, base = selector.labels_by_others(), first.labels[0]
         clusters = None if groups is None else np.asarray(groups)[first.rows]
         return Candidate(
             selection=selector.selected(),
-            values=_values(first),
+            values=np.array(without_queries(first.problem.label_scores(list(first.labels)))),
             comparison=compare(first.problem, labels, base, clusters=clusters, refitted=True, seed=self.random_state),
             few_rows=few_rows(first.problem, labels, base),
             held_out=HeldOut(rows=places[first.rows], labels=labels, base_labels=base),
             needed=MINIMUM_ADOPTED_FROM if hasattr(problem.metric, "smoothed") else ADOPTED_FROM,
         )
-
-    def _folds(self, problem: Problem, groups: Any) -> Iterator[list[tuple[IntArray, IntArray]]]:
-        """Yield one pass of folds, or two for ``how='best'``; above the row limit, one hold-out."""
-        first = make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state)
-        yield first
-        if self.how == "best" and len(first) > 1:
-            yield make_folds(problem, groups, n_folds=self.n_folds, seed=self.random_state + 1)
 
     # -- by queries -------------------------------------------------------------------------------------
 
@@ -307,11 +310,6 @@ def _silent(*_: Any) -> None:
 def _base_alone(n_entries: int) -> Selection:
     """Return the selection of the base."""
     return Selection(weights=np.asarray(np.eye(n_entries)[0]))
-
-
-def _values(scored: OutOfFold) -> FloatArray:
-    """Return the score of every rule's labels."""
-    return np.array([float(scored.problem.metric_of(scored.problem.label_confusion(each))) for each in scored.labels])
 
 
 def refitted(problem: Problem, entries: tuple[Rule, ...], selection: Selection) -> AveragedRule:

@@ -14,16 +14,16 @@ import numpy as np
 from scipy.special import softmax
 
 from postshift._validation import FloatArray, IntArray
-from postshift.core.frank_wolfe import FitResult, Iteration
+from postshift.core.frank_wolfe import Iteration
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
-from postshift.core.rows import CONSTANT, Rows
+from postshift.core.rows import CONSTANT, Posterior, Rows
 from postshift.core.weighting import DIAGONAL
 from postshift.engines.memory.kernel_rows import row_slices
 from postshift.engines.memory.mixture_votes import class_columns, member_scores, mixture_table
 from postshift.engines.memory.numpy_kernels import first_largest
-from postshift.rules.posterior import Identity, Posterior
+from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
 
 Labelling = Literal["votes", "scores"]
@@ -127,16 +127,6 @@ def plug_in_rule(name: str, weights: FloatArray, *, problem: Problem) -> FittedR
     """Return the rule ``argmax_i w_i eta_i``."""
     member = PlugIn(weighting=DIAGONAL, alpha=np.asarray(weights)[None], n_classes=problem.n_classes)
     return FittedRule(name=name, mixture=Mixture.of([member], [1.0]))
-
-
-def loop_rule(name: str, run: Fit[FitResult], problem: Problem, *, basis: str) -> Fit[FittedRule]:
-    """Return the rule that a run of the Frank-Wolfe loop finds, with the best way to deterministic labels."""
-
-    def as_rule(mixture: Mixture) -> FittedRule:
-        return FittedRule(name=name, mixture=mixture, basis=basis)
-
-    found = yield from problem.asking(run, as_rule=as_rule)
-    return (yield from with_best_labels(replace(as_rule(found.mixture), trace=found.trace), problem))
 
 
 def with_best_labels(rule: FittedRule, problem: Problem) -> Fit[FittedRule]:

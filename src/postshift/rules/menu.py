@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from postshift._validation import unknown
 from postshift.core.rows import CONSTANT
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
-from postshift.rules.influence import Influence
-from postshift.rules.paper import Paper
+from postshift.rules.loops import Influence, Paper
 from postshift.rules.problem import Problem
+from postshift.rules.scoring import How
 from postshift.rules.search import PluginSearch
-from postshift.rules.selection import How
-from postshift.rules.simple import Base, InversePrior
+from postshift.rules.simple import Base, InversePrior, Stacked
 from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
-from postshift.rules.stacked import Stacked
 
 AUTOMATIC: dict[str, How] = {"auto": "average", "best": "best"}  # methods that use the whole menu, and how
+_WITHOUT_A_BASIS: dict[str, Rule] = {
+    "base": Base(),
+    "inverse prior": InversePrior(),
+    "smoothed plug-in": SmoothedPlugin(),
+    "expected utility": ExpectedUtility(),
+    "plug-in search": PluginSearch(),
+    "stack": Stacked(),
+    "stack + smoothed plug-in": Stacked(SmoothedPlugin()),
+    "stack + expected utility": Stacked(ExpectedUtility()),
+    "stack + plug-in search": Stacked(PluginSearch()),
+}
+_OVER_A_BASIS: dict[str, Callable[[str], Rule]] = {  # the name of the basis follows in brackets
+    "influence": Influence,
+    "stack + influence": lambda basis: Stacked(Influence(basis)),
+    "FW-EG": Paper,
+    "PI-EW": partial(Paper, max_iter=1),
+}
+_SHORT = {"paper": "FW-EG", "influence": "influence", "stack + influence": "stack + influence"}  # over the user's basis
 QUERY_ITERATIONS = 10
 QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
@@ -52,41 +69,36 @@ def rule_named(name: str, problem: Problem) -> Rule:
 
     ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these rules over the last basis, which is the user's.
     """
-    known = _named(list(problem.val.bases))
-    if name not in known:
-        raise SettingError(unknown(name, [*AUTOMATIC, *known], what="method"))
-    if not known[name].usable(problem):
+    rule = _rule_over(list(problem.val.bases), name)
+    if not rule.usable(problem):
         raise SettingError(
             f"rule {name!r} cannot be used here (available: {_offered(problem)}): give validation labels, and a metric "
             "of the confusion matrix (a name, from_confusion, or a function that takes sample_weight); or choose "
             "another rule, or 'auto' for all rules that can be used"
         )
-    return known[name]
+    return rule
 
 
 def check_method(method: Any) -> None:
     """Raise if ``method`` is unknown; a name in brackets may be that of any basis."""
     if not isinstance(method, str):
         raise SettingError(f"method must be a name. Got {method!r} instead")
-    basis = method.partition(" [")[2].removesuffix("]") or CONSTANT
-    known = [*AUTOMATIC, *_named([basis])]
-    if method not in known:
-        raise SettingError(unknown(method, [*AUTOMATIC, *_named([CONSTANT])], what="method"))
+    if method not in AUTOMATIC:
+        _rule_over([method.partition(" [")[2].removesuffix("]") or CONSTANT], method)
 
 
-def _named(bases: Sequence[str]) -> dict[str, Rule]:
-    """Return every rule under its names; the last basis is the user's."""
-    main = bases[-1]
-    rules: list[Rule] = [Base(), InversePrior(), SmoothedPlugin(), ExpectedUtility(), PluginSearch()]
-    rules += [Stacked(rule) for rule in rules if rule.name != "inverse prior"]
-    for basis in bases:
-        rules += [Influence(basis), Stacked(Influence(basis)), Paper(basis), Paper(basis, max_iter=1)]
-    short: dict[str, Rule] = {
-        "paper": Paper(main),
-        "influence": Influence(main),
-        "stack + influence": Stacked(Influence(main)),
-    }
-    return {**{rule.name: rule for rule in rules}, **short}
+def _rule_over(bases: Sequence[str], name: str) -> Rule:
+    """Return a rule by its name; the last basis is the user's."""
+    if name in _WITHOUT_A_BASIS:
+        return _WITHOUT_A_BASIS[name]
+    if name in _SHORT:
+        return _OVER_A_BASIS[_SHORT[name]](bases[-1])
+    head, _, rest = name.partition(" [")
+    basis = rest.removesuffix("]")
+    if head in _OVER_A_BASIS and basis in bases and name == f"{head} [{basis}]":
+        return _OVER_A_BASIS[head](basis)
+    over = [f"{each} [{basis}]" for basis in bases for each in _OVER_A_BASIS]
+    raise SettingError(unknown(name, [*AUTOMATIC, *_WITHOUT_A_BASIS, *over, *_SHORT], what="method"))
 
 
 def _main_basis(problem: Problem) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import softmax
@@ -12,13 +11,6 @@ from scipy.special import softmax
 from postshift._validation import FloatArray, IntArray, relative_weights
 
 FLOOR = 1e-6  # smaller probabilities are raised to this value
-
-
-class Posterior(Protocol):
-    """A map from probabilities (n, m) to probabilities (n, m)."""
-
-    def __call__(self, eta: FloatArray) -> FloatArray:
-        """Return the posterior of every row."""
 
 
 @dataclass(frozen=True, slots=True)

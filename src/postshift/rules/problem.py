@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_rows
-from postshift.core.oracles import categories_of, missing_categories
 from postshift.core.plugin import onehot
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, maximised, value_of
 from postshift.core.queries import Fit, Kind, KindName, Query, asking, kind_named
 from postshift.core.rows import Posterior, Rows
-from postshift.core.sums import Engine, label_confusions, weighted_confusions
+from postshift.core.sums import Engine, categories_of, label_confusions, missing_categories, weighted_confusions
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, MissingClassWarning, ShapeError
 from postshift.rules.posterior import Stack, fit_stack
@@ -140,14 +139,15 @@ class Problem:
             raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Drop the engines when the problem is sent to another process."""
-        return {name: value for name, value in vars(self).items() if name != "_held"}
-
     @property
     def n_classes(self) -> int:
         """Number of classes m."""
         return self.val.n_classes
+
+    @property
+    def train_or_val(self) -> Rows:
+        """The training rows; without them, the validation rows serve as both."""
+        return self.val if self.train is None else self.train
 
     @property
     def is_labelled(self) -> bool:
@@ -197,10 +197,10 @@ class Problem:
         kind = FilledInDifferentiable if isinstance(metric, DifferentiableMetric) else FilledIn
         return kind(metric, missing, self.n_classes)
 
-    def confusion(self, table: FloatArray) -> FloatArray:
+    def confusion(self, distribution: FloatArray) -> FloatArray:
         """Return the confusion matrix (R, m) of class distributions on the validation rows."""
         weights = self.row_weights[:, None]
-        found = weighted_confusions(weights, self._categories, table, n_categories=self.n_categories)
+        found = weighted_confusions(weights, self._categories, distribution, n_categories=self.n_categories)
         return np.asarray(found[0])
 
     def label_confusion(self, labels: IntArray) -> FloatArray:
@@ -222,12 +222,13 @@ class Problem:
         """Return the metric of a stack of confusion matrices."""
         return value_of(self.scoring_metric, np.maximum(confusions, 0))
 
-    def scores(self, tables: Sequence[FloatArray]) -> Fit[list[float]]:
+    def scores(self, distributions: Sequence[FloatArray]) -> Fit[list[float]]:
         """Return the score of class distributions (n, m); if the labels are not available, ask for it."""
         if self.is_labelled:
-            return [float(self.metric_of(self.confusion(table))) for table in tables]
+            return [float(self.metric_of(self.confusion(each))) for each in distributions]
         shown = "these predictions" if self.kind.soft else "these labels"
-        asked = [self._query(f"score.{place}", f"the score of {shown}", table) for place, table in enumerate(tables)]
+        text = f"the score of {shown}"
+        asked = [self._query(f"score.{place}", text, each) for place, each in enumerate(distributions)]
         answers = yield [self.about(query) for query in asked]
         return [float(answer) for answer in answers]
 
@@ -237,9 +238,9 @@ class Problem:
             return [float(self.metric_of(self.label_confusion(each))) for each in labels]
         return (yield from self.scores([onehot(each, n_classes=self.n_classes) for each in labels]))
 
-    def _query(self, key: str, text: str, table: FloatArray) -> Query:
-        """Return a query about a table, in the form that the oracle takes."""
-        shown, n_rows = self.kind.shown(table), self.val.n_rows
+    def _query(self, key: str, text: str, distribution: FloatArray) -> Query:
+        """Return a query about class distributions, in the form that the oracle takes."""
+        shown, n_rows = self.kind.shown(distribution), self.val.n_rows
         return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, _predict=lambda: shown)
 
     def about(self, query: Query) -> Query:
@@ -252,19 +253,14 @@ class Problem:
             return fit
         return asking(fit, about=self.about, as_rule=as_rule if self.rows is None else None)
 
-    def held(self, basis: str) -> MemoryEngine | None:
+    def held(self, basis: str) -> Engine | None:
         """Return the engine that holds the validation rows with their categories, or None if only scores are known."""
-        if not self.is_labelled:
-            return None
-        if basis not in self._held:
-            rows = replace(self.val.over(basis), labels=self._categories)
-            self._held[basis] = MemoryEngine(rows, n_categories=self.n_categories)
-        return self._held[basis]
+        return engine_over(self._counted, basis, n_categories=self.n_categories) if self.is_labelled else None
 
     @cached_property
-    def _held(self) -> dict[str, MemoryEngine]:
-        """The engines made so far."""
-        return {}
+    def _counted(self) -> Rows:
+        """The validation rows, with their categories as labels."""
+        return replace(self.val, labels=self._categories)
 
     def with_eta(self, posterior: Posterior) -> Problem:
         """Return the problem with eta replaced by a posterior, in training and validation rows."""
@@ -322,10 +318,13 @@ class Problem:
         return self.categories
 
 
-def engine_over(rows: Rows, basis: str) -> Engine:
+def engine_over(rows: Rows, basis: str, *, n_categories: int | None = None) -> Engine:
     """Return the engine of all rows over one basis; it is made once for all rules."""
     if basis not in rows.engines:
-        rows.engines[basis] = MemoryEngine(rows.over(basis)) if rows.whole is None else rows.whole.engine(basis)
+        if rows.whole is None:
+            rows.engines[basis] = MemoryEngine(rows.over(basis), n_categories=n_categories)
+        else:
+            rows.engines[basis] = rows.whole.engine(basis)
     engine: Engine = rows.engines[basis]
     return engine
 

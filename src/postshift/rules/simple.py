@@ -1,8 +1,9 @@
-"""The rules that need no search: the model as it is, and the inverse prior."""
+"""The rules that need no search: the model as it is, the inverse prior, and the stack, alone or below another rule."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from postshift._validation import FloatArray
 from postshift.core.plugin import inverse_prior
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT
-from postshift.rules.fitted import FittedRule, plug_in_rule
+from postshift.rules.fitted import FittedRule, Rule, plug_in_rule
 from postshift.rules.problem import Problem, engine_over
 
 
@@ -57,8 +58,35 @@ class InversePrior:
 
 def mean_prior(problem: Problem) -> FloatArray:
     """Return the mean of eta over the training rows, or over the validation rows if there are none."""
-    rows = problem.val if problem.train is None else problem.train
+    rows = problem.train_or_val
     if rows.whole is not None:
         sums = engine_over(rows, CONSTANT).gram_sums()
         return np.asarray(sums.cross.sum(axis=0) / sums.total)
     return np.asarray(np.average(rows.eta, axis=0, weights=rows.weights))
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """A rule fitted to the stacked posterior in place of eta; by default, the posterior's argmax."""
+
+    inner: Rule = field(default_factory=Base)
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return "stack" if isinstance(self.inner, Base) else f"stack + {self.inner.name}"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether there are validation labels and the inner rule can be used."""
+        return problem.val.labels is not None and self.inner.usable(problem)
+
+    def bound(self, problem: Problem) -> int:
+        """Return the inner rule's bound."""
+        return self.inner.bound(problem)
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Fit the stack to the validation labels, then the inner rule to the posterior."""
+        stack, stacked = problem.stacked
+        as_rule = partial(FittedRule.through, posterior=stack, name=self.name)
+        found = yield from problem.asking(self.inner.fit(stacked), as_rule=as_rule)
+        return as_rule(found)

@@ -20,7 +20,6 @@ masses       (B, cells)  draws; divided by their sums they are the shares
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +27,7 @@ import numpy as np
 from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
+from postshift.core.queries import without_queries
 from postshift.core.sums import label_confusions
 from postshift.rules.problem import Problem
 
@@ -117,7 +117,7 @@ def compare(
     seed : int
         Seed of the draws.
     """
-    score, base_score = (float(problem.metric_of(problem.label_confusion(each))) for each in (labels, base))
+    score, base_score = without_queries(problem.label_scores([labels, base]))
     drawn = _drawn_scores(problem, labels, base, clusters=clusters, rng=np.random.default_rng([seed, 2]))
     if same:
         drawn[:, 0] = drawn[:, 1]
@@ -155,18 +155,12 @@ def _drawn_scores(
     size = {"n_categories": problem.n_categories, "n_classes": problem.n_classes}
     at_once = max(1, _DRAWN_CELLS // (problem.n_categories * problem.n_classes))
     found = []
-    for n_draws in _sizes(DRAWS, at_once):
-        masses = cells.draw(n_draws, rng)
+    for done in range(0, DRAWS, at_once):
+        masses = cells.draw(min(at_once, DRAWS - done), rng)
         shares = masses / masses.sum(axis=1, keepdims=True)
         pair = [label_confusions(shares, cells.categories, each, **size) for each in (cells.labels, cells.base)]
         found.append(np.stack([problem.metric_of(each) for each in pair], axis=1))
     return np.concatenate(found)
-
-
-def _sizes(total: int, most: int) -> Iterator[int]:
-    """Yield sizes of at most ``most`` that add up to ``total``."""
-    for first in range(0, total, most):
-        yield min(most, total - first)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

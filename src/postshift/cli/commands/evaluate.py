@@ -68,7 +68,7 @@ def evaluated(
 
     from postshift.cli.files.parquet_files import read_rows
     from postshift.estimators.model import positions
-    from postshift.metrics.metadata import metadata_names
+    from postshift.metrics.resolve import metadata_names
     from postshift.report.counts import confusion
     from postshift.report.gather import metric_facts
 
@@ -141,9 +141,8 @@ def scoring(
 def _compared(loaded: Any, rows: Any, chosen: Any, *, truth: Any, labels: Any, base: Any) -> Any:
     """Compare labels of the rows, given as codes, with the base's."""
     from postshift.core.rows import Rows
-    from postshift.estimators.comparing import compare_labels
-    from postshift.estimators.task import goal_of, known_groups
-    from postshift.metrics.metadata import GROUPS
+    from postshift.estimators.task import compare_labels, goal_of, known_groups
+    from postshift.metrics.resolve import GROUPS
 
     groups, classes = loaded.shifter.groups_, loaded.run.layout.classes
     metadata = chosen.metadata(rows)

@@ -82,7 +82,7 @@ def _facts_of_test_rows(loaded: Any, data: Path, stored: Any, **how: Any) -> Any
     from postshift.cli.commands.evaluate import scoring
     from postshift.cli.errors import UsageError
     from postshift.cli.files.parquet_files import read_rows
-    from postshift.metrics.metadata import GROUPS
+    from postshift.metrics.resolve import GROUPS
     from postshift.report import Facts
 
     chosen, reader = scoring(loaded, **how)

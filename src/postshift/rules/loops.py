@@ -1,16 +1,22 @@
-"""The paper's method as a rule of the menu: FW-EG (Algorithm 3) or, with one iteration, PI-EW (Algorithm 2)."""
+"""The rules with a Frank-Wolfe loop: the paper's method, and influence regression.
+
+With one iteration, the paper's method is PI-EW (Algorithm 2), else FW-EG (Algorithm 3).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from postshift.core.fw_eg import Settings, fw_eg_fit
+from postshift.core.frank_wolfe import FitResult
+from postshift.core.fw_eg import FwEgRun, Settings
+from postshift.core.influence import InfluenceSettings, influence_fit
+from postshift.core.mixture import Mixture
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Rows
 from postshift.core.sums import Engine
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import LabelError
-from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, loop_rule
+from postshift.rules.fitted import LABELLING_QUERIES, FittedRule, with_best_labels
 from postshift.rules.problem import Problem, engine_over
 
 ENOUGH_CELLS = 2_000_000  # rows times classes; with labels, more of them change the result by noise only
@@ -45,7 +51,7 @@ class Paper:
 
     def usable(self, problem: Problem) -> bool:
         """Return whether there are training labels and this basis."""
-        return _training(problem).labels is not None and self.basis in problem.val.bases
+        return problem.train_or_val.labels is not None and self.basis in problem.val.bases
 
     def bound(self, problem: Problem) -> int:
         """Return the maximum number of queries: one per probe and iteration, and a few for the labels."""
@@ -58,25 +64,21 @@ class Paper:
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Run the loop, then choose the way to deterministic labels; of very many rows, a random sample is used."""
         problem = problem.few_rows(self._n_enough(problem))
-        train = _training(problem)
+        train = problem.train_or_val
         if train.labels is None:
             raise LabelError(
                 "the paper's method needs training rows with labels: give them, or use influence regression"
             )
-        run = fw_eg_fit(
+        radius = 0.01 if problem.is_labelled and problem.val.n_rows >= MANY_ROWS else 0.1
+        run = FwEgRun(
             self._engine(problem, train),
             problem.val.over(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
-            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter, radius=self._radius(problem)),
+            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter, radius=radius),
             held=problem.held(self.basis),
         )
-        return (yield from loop_rule(self.name, run, problem, basis=self.basis))
-
-    @staticmethod
-    def _radius(problem: Problem) -> float:
-        """Return how far the probes are: nearer if the answers are exact and the rows are many."""
-        return 0.01 if problem.is_labelled and problem.val.n_rows >= MANY_ROWS else 0.1
+        return (yield from _loop_rule(self.name, run.fit(), problem, basis=self.basis))
 
     def _engine(self, problem: Problem, train: Rows) -> Engine:
         """Return the engine of the training rows; if they are the validation rows, the one that already holds these."""
@@ -95,6 +97,55 @@ class Paper:
         return self.weighting or ("diagonal" if problem.metric is None else problem.metric.weighting)
 
 
-def _training(problem: Problem) -> Rows:
-    """Return the rows whose labels are used to elicit weights."""
-    return problem.val if problem.train is None else problem.train
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """Influence regression over one basis (:mod:`postshift.core.influence`), with full weights.
+
+    Parameters
+    ----------
+    basis : str
+        The name of a basis of the rows.
+    max_iter : int
+        Frank-Wolfe iterations.
+    """
+
+    basis: str = CONSTANT
+    max_iter: int = 30
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return f"influence [{self.basis}]"
+
+    def usable(self, problem: Problem) -> bool:
+        """Return whether the rows have this basis."""
+        return self.basis in problem.val.bases
+
+    def bound(self, problem: Problem) -> int:
+        """Return the maximum number of queries: one per probe and iteration, and a few for the labels."""
+        if problem.is_labelled:
+            return 0
+        n_features: int = problem.val.functions(self.basis).shape[1] * problem.n_classes
+        return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUERIES
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:
+        """Run the loop, then choose the way to deterministic labels."""
+        run = influence_fit(
+            None if problem.train is None else engine_over(problem.train, self.basis),
+            problem.val.over(self.basis),
+            kind=problem.kind,
+            metric=problem.fitting_metric if problem.is_labelled else None,
+            settings=InfluenceSettings(max_iter=self.max_iter),
+            held=problem.held(self.basis),
+        )
+        return (yield from _loop_rule(self.name, run, problem, basis=self.basis))
+
+
+def _loop_rule(name: str, run: Fit[FitResult], problem: Problem, *, basis: str) -> Fit[FittedRule]:
+    """Return the rule that a run of the Frank-Wolfe loop finds, with the best way to deterministic labels."""
+
+    def as_rule(mixture: Mixture) -> FittedRule:
+        return FittedRule(name=name, mixture=mixture, basis=basis)
+
+    found = yield from problem.asking(run, as_rule=as_rule)
+    return (yield from with_best_labels(replace(as_rule(found.mixture), trace=found.trace), problem))

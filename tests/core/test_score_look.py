@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from postshift import MemoryEngine, fw_eg_session
-from postshift.core.draws import drawn_labels, even_order, shared_draws
-from postshift.core.look import ScoreLook
 from postshift.core.probes import ProbePlan
 from postshift.core.queries import kind_named
+from postshift.core.score_look import ScoreLook, drawn_labels, even_order, shared_draws
 from postshift.core.weighting import weighting_named
 from tests.problems import make_problem, newest_of
 

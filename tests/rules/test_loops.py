@@ -1,4 +1,4 @@
-"""The paper's method as a rule: the same result as fw_eg, and what it needs."""
+"""The rules with a loop: the paper's method is fw_eg; influence regression is the same by queries and by matrices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from postshift import fw_eg
 from postshift.core.queries import without_queries
-from postshift.exceptions import LabelError, SettingError
+from postshift.exceptions import LabelError, NotFinishedError, SettingError
 from postshift.metrics import GMean
-from postshift.rules import Paper, Problem, rule_named
-from tests.rules.helpers import labelled, tables
+from postshift.rules import Influence, Paper, Problem, rule_named
+from tests.rules.helpers import answered, labelled, tables
 
 
 @pytest.mark.parametrize("basis", ["constant", "user"])
@@ -40,3 +40,23 @@ def test_without_training_rows_the_validation_rows_serve_the_paper_as_both():
     alone = without_queries(Paper("user").fit(Problem.labelled(None, val, GMean())))
     twice = without_queries(Paper("user").fit(Problem.labelled(val, val, GMean())))
     np.testing.assert_array_equal(alone.mixture.members[0].alpha, twice.mixture.members[0].alpha)
+
+
+def test_a_fit_that_must_ask():
+    train, val = tables()
+    queried = Problem.queried(train, val, kind="soft")
+    with pytest.raises(NotFinishedError, match="run it in a Session"):
+        without_queries(Influence().fit(queried))
+
+
+def test_influence_by_soft_queries_equals_influence_by_confusion_matrices():
+    problem = labelled(GMean(), 9)
+    queried = Problem.queried(problem.train, problem.val, kind="soft")
+    rule = Influence("user", 4)
+    one = without_queries(rule.fit(problem))
+    two, _ = answered(lambda: rule.fit(queried), GMean(), problem.val.labels)
+    if len(one.mixture.members) == len(two.mixture.members):  # the same way to labels was chosen
+        np.testing.assert_allclose(one.mixture.members[-1].alpha, two.mixture.members[-1].alpha, rtol=1e-6)
+    np.testing.assert_array_equal(
+        one.mixture.members[0].labels(problem.val.eta, problem.val.bases["user"]).shape, problem.val.labels.shape
+    )
