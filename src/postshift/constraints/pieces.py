@@ -84,7 +84,7 @@ class Piece:
 
     def value(self, confusion: FloatArray) -> float:
         """Return the ratio; 0 / 0 is 0."""
-        return float(ratio(np.sum(self.above * confusion), np.sum(self.below * confusion)))
+        return float(ratio(np.asarray(np.sum(self.above * confusion)), np.asarray(np.sum(self.below * confusion))))
 
     def miss(self, confusion: FloatArray) -> float:
         """Return by how much the bound is missed; negative if there is room."""
@@ -225,7 +225,7 @@ def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray) -> Itera
     elif isinstance(metric, Accuracy):
         yield of_all(kind="proportion", above=np.eye(shape[1]))
     elif isinstance(metric, LinearMetric):
-        yield of_all(kind="mean", above=metric.table)
+        yield of_all(kind="mean", above=metric.matrix)
     elif isinstance(metric, MinRecall) or (isinstance(metric, WorstGroup) and metric.inner == "accuracy"):
         yield from _minimum(metric, name, constraint, confusion)
     elif isinstance(metric, GapMetric):
@@ -265,7 +265,7 @@ def _minimum(metric: Any, name: str, constraint: Constraint, confusion: FloatArr
 def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatArray) -> Iterator[Piece]:
     """Yield one difference for each ordered pair of groups that have rows, and each rate of the gap."""
     table = metric.by_group(confusion)
-    sizes = metric.parts(table)[1]
+    sizes = metric.terms(table)[1]
     for slot in metric.slots(np.arange(metric.n_classes) if metric.positive is None else np.array([metric.positive])):
         rows, columns = metric.cells(int(slot))
         shares = {}

@@ -157,3 +157,49 @@ class WorstGroup(GroupMetric):
         rates, sizes = self._units.rates(confusion)
         levels = of_present(self._units.inner.of_recalls, rates, sizes > 0)
         return np.where(sizes.sum(axis=-1) > 0, levels, np.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PooledMetric(GroupMetric):
+    """A metric of the classes, read from (group, class) rows: the groups are summed up.
+
+    Parameters
+    ----------
+    inner : ConfusionMetric
+        The metric of the classes.
+    n_groups : int
+        Number of groups.
+    n_classes : int
+        Number of classes m.
+    """
+
+    inner: Any
+    greater_is_better: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The name of the inner metric."""
+        return str(self.inner.name)
+
+    @property
+    def weighting(self) -> str:
+        """What the inner metric depends on."""
+        return str(self.inner.weighting)
+
+    @property
+    def needs_every_class(self) -> bool:
+        """False: a (group, class) pair may have no rows."""
+        return False
+
+    @property
+    def scale(self) -> float:
+        """The width of the range of values."""
+        return float(getattr(self.inner, "scale", 1.0))
+
+    def value(self, confusion: FloatArray) -> FloatArray:
+        """Return the inner metric of each matrix."""
+        return np.asarray(self.inner.value(self.by_group(confusion).sum(axis=-3)))
+
+    def gradient(self, confusion: FloatArray) -> FloatArray:
+        """Return the gradient of the inner metric, the same in each group."""
+        return np.tile(self.inner.gradient(self.by_group(confusion).sum(axis=-3)), (self.n_groups, 1))

@@ -58,7 +58,7 @@ class Penalised(GroupMetric):
         check_in_range(self.strength, name="strength", low=0, high=np.inf, open_high=True)
         if self.gap not in GAPS:
             raise SettingError(unknown(self.gap, GAPS, what="gap"))
-        inner, positive = self.inner, self._gap.positive
+        inner, positive = self.inner, self.gap_metric.positive
         if isinstance(inner, str):
             name, label = read_term(inner)
             place = positive if label is None else class_position(label, range(self.n_classes))
@@ -82,7 +82,7 @@ class Penalised(GroupMetric):
     def positive_classes(self) -> tuple[int, ...]:
         """The positions of the classes that the metric and the gap are about, if they are about single classes."""
         inner: tuple[int, ...] = getattr(self.inner, "positive_classes", ())
-        return tuple(dict.fromkeys(inner + self._gap.positive_classes))
+        return tuple(dict.fromkeys(inner + self.gap_metric.positive_classes))
 
     @property
     def scale(self) -> float:
@@ -91,16 +91,16 @@ class Penalised(GroupMetric):
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the penalised metric of each matrix."""
-        gap = self._gap.value(confusion)
+        gap = self.gap_metric.value(confusion)
         return np.asarray(self.inner.value(self.by_group(confusion).sum(axis=-3)) - self.strength * gap)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the inner metric's gradient, the same in each group, minus that of the gap."""
-        gap = self._gap.gradient(confusion)
+        gap = self.gap_metric.gradient(confusion)
         pooled = self.inner.gradient(self.by_group(confusion).sum(axis=-3))
         return np.asarray(np.tile(pooled, (self.n_groups, 1)) - self.strength * gap)
 
     @property
-    def _gap(self) -> GapMetric:
+    def gap_metric(self) -> GapMetric:
         """The gap."""
         return GAPS[self.gap](n_groups=self.n_groups, n_classes=self.n_classes, positive=self.positive)

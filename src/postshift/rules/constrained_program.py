@@ -1,0 +1,219 @@
+"""The rate program of a metric and constraints, on expected confusion matrices.
+
+Notation: C (R, m) is the expected confusion matrix, T (L, m, m) are the rates of the rate program. Groups are read
+through the basis: ``C_(g,i),j = sum_l B_gil T_lij``, where ``sum_l B_gil phi_l`` is the best linear estimate of "group
+g" among the rows of class i. If the basis has the groups, this is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.constraints.pieces import BoundedMetric, Piece, slopes_of
+from postshift.constraints.terms import Constraint, Term
+from postshift.core.plugin import PlugIn
+from postshift.core.rate_program import Limits, RateProgram, RateSolution, expected_rates
+from postshift.core.rows import Rows
+from postshift.engines.memory import MemoryEngine
+from postshift.metrics.over_groups import PooledMetric
+from postshift.metrics.penalised import Penalised
+
+N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
+TOL = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expectation:
+    """Rows with a posterior in place of labels: the expected confusion matrix of any classifier.
+
+    Attributes
+    ----------
+    rows : Rows
+        The rows, with eta replaced by the posterior and one basis.
+    shares : array of shape (G, m, L)
+        B, the share of each group in the basis functions, by class.
+    """
+
+    rows: Rows
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, rows: Rows, groups: IntArray | None) -> Expectation:
+        """Return the expectation over rows; groups (n,) are estimated from the basis, class by class."""
+        n_bases, n_classes = rows.n_bases, rows.n_classes
+        if groups is None:
+            return cls(rows=rows, shares=np.ones((1, n_classes, n_bases)))
+        member = np.eye(int(groups.max()) + 1)[groups]
+        shares = np.empty((member.shape[1], n_classes, n_bases))
+        for label in range(n_classes):
+            weights = (rows.row_weights * rows.eta[:, label])[:, None]
+            shares[:, label] = np.linalg.lstsq((rows.phi * weights).T @ rows.phi, (rows.phi * weights).T @ member)[0].T
+        return cls(rows=rows, shares=shares)
+
+    @cached_property
+    def engine(self) -> MemoryEngine:
+        """The engine of the rows."""
+        return MemoryEngine(replace(self.rows, labels=np.zeros(self.rows.n_rows, dtype=np.intp)), n_categories=1)
+
+    def confusion(self, rates: FloatArray) -> FloatArray:
+        """Return C (R, m) of rates T."""
+        table = np.einsum("gil,lij->gij", self.shares, rates)
+        return np.asarray(table.reshape(-1, rates.shape[-1]))
+
+    def on_rates(self, coefficients: FloatArray) -> FloatArray:
+        """Return coefficients (R, m) of C as coefficients (L, m, m) of T."""
+        n_groups, n_classes, _ = self.shares.shape
+        by_group = coefficients.reshape(n_groups, n_classes, n_classes)
+        return np.asarray(np.einsum("gil,gij->lij", self.shares, by_group))
+
+    def chances(self) -> FloatArray:
+        """Return the estimated chance (n, R) of each category in each row."""
+        chances = np.einsum("nl,gil,ni->ngi", self.rows.phi, self.shares, self.rows.eta)
+        return np.asarray(chances.reshape(self.rows.n_rows, -1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RateObjective:
+    """What a program maximises: a metric of C that has slopes and, if there is one, a gap with a cost.
+
+    ``metric - strength * gap`` has a kink where two groups change places. There the gap becomes pieces with a slack.
+    """
+
+    metric: Any
+    gap: BoundedMetric | None = None
+    cost: float = 0.0
+
+    @classmethod
+    def of(cls, metric: Any) -> RateObjective:
+        """Return the objective of a metric for which greater is better."""
+        if not isinstance(metric, Penalised):
+            return cls(metric=metric)
+        groups = {"n_classes": metric.n_classes, "n_groups": metric.n_groups}
+        nothing = Constraint(term=Term(metric.gap), sense="<=", bound=0.0)
+        gap = BoundedMetric(constraint=nothing, metric=metric.gap_metric, **groups)
+        return cls(metric=PooledMetric(inner=metric.inner, **groups), gap=gap, cost=metric.strength)
+
+    def value(self, confusion: FloatArray) -> float:
+        """Return the metric, less the cost of the gap."""
+        cost = 0.0 if self.gap is None else self.cost * self.gap.value(confusion)
+        return float(self.metric.value(confusion)) - cost
+
+    def slopes(self, confusion: FloatArray) -> FloatArray:
+        """Return the slopes of the metric; those of the gap are in its pieces."""
+        return slopes_of(self.metric, confusion)
+
+    def pieces(self, confusion: FloatArray) -> list[Piece]:
+        """Return the pieces of the gap."""
+        return [] if self.gap is None else self.gap.pieces(confusion)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConstrainedSolution:
+    """A single rule that meets the constraints, and the randomised one that the rate program found.
+
+    Attributes
+    ----------
+    rule : PlugIn
+        The single rule, which gives deterministic labels.
+    confusion : array of shape (R, m)
+        Its expected confusion matrix.
+    value : float
+        Its objective, in expectation.
+    pieces : tuple of Piece
+        The pieces of the constraints.
+    randomised : RateSolution
+        The randomised rule; ``randomised.prices`` are the prices of the pieces.
+    """
+
+    rule: PlugIn
+    confusion: FloatArray
+    value: float
+    pieces: tuple[Piece, ...]
+    randomised: RateSolution
+
+
+class ConstrainedProgram:
+    """The rate program of an objective and constraints on expected confusion matrices.
+
+    Parameters
+    ----------
+    expectation : Expectation
+        The rows, with a posterior in place of labels.
+    objective : RateObjective
+        The objective.
+    constraints : sequence of BoundedMetric
+        The constraints.
+    """
+
+    def __init__(self, expectation: Expectation, objective: RateObjective, constraints: Sequence[BoundedMetric]) -> None:
+        self.expectation, self.objective, self.constraints = expectation, objective, tuple(constraints)
+        rows = expectation.rows
+        size = {"n_bases": rows.n_bases, "n_classes": rows.n_classes}
+        nothing = Limits(coefficients=np.empty((0, rows.n_bases, rows.n_classes, rows.n_classes)), bounds=np.empty(0))
+        self._program = RateProgram(expected_rates(expectation.engine), limits=nothing, tol=TOL, **size)
+        self._start = expectation.confusion(self._program.columns[0])
+
+    def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
+        """Return the pieces of all constraints at a confusion matrix."""
+        return tuple(piece for constraint in self.constraints for piece in constraint.pieces(confusion))
+
+    def solve(self, shifts: FloatArray | None = None) -> ConstrainedSolution:
+        """Return the best single rule; ``shifts`` move the bound of each piece."""
+        at = self._start
+        for _ in range(N_TANGENTS):
+            pieces = self.pieces(at)
+            program = self._program.with_limits(self._limits(pieces, self.objective.pieces(at), shifts))
+            found = program.ascend(self._value, self._gradient)
+            at = self.expectation.confusion(found.rates)
+            if all(piece.kind != "tangent" for piece in pieces) or self._excess(at, shifts) <= TOL:
+                break
+        rule, rates = program.single_rule(found, self._value)
+        confusion = self.expectation.confusion(rates)
+        return ConstrainedSolution(
+            rule=rule, confusion=confusion, value=self.objective.value(confusion), pieces=pieces, randomised=found
+        )
+
+    def reach(self, constraint: BoundedMetric) -> float:
+        """Return the best value that a constraint's metric can have, whatever the other constraints say."""
+        sign = -constraint.constraint.sign
+        found = self._program.ascend(
+            lambda rates: sign * constraint.value(self.expectation.confusion(rates)),
+            lambda rates: sign * self.expectation.on_rates(constraint.slopes(self.expectation.confusion(rates))),
+        )
+        return float(sign * found.value)
+
+    def _limits(self, pieces: Sequence[Piece], soft: Sequence[Piece], shifts: FloatArray | None) -> Limits:
+        """Return the limits of pieces, the soft ones with a shared slack."""
+        moved = np.zeros(len(pieces)) if shifts is None else shifts
+        spaces = [
+            piece.half_space(piece.bound + shift, self._start) for piece, shift in zip(pieces, moved, strict=True)
+        ]
+        spaces += [piece.half_space(0.0, self._start) for piece in soft]
+        shape = (len(spaces), *self._program.columns[0].shape)
+        return Limits(
+            coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(shape),
+            bounds=np.zeros(len(spaces)),
+            names=tuple(piece.name for piece in (*pieces, *soft)),
+            slacks=np.array([-1] * len(pieces) + [0] * len(soft), dtype=np.intp),
+            costs=np.array([self.objective.cost] if soft else []),
+        )
+
+    def _value(self, rates: FloatArray) -> float:
+        """Return the objective of rates."""
+        return self.objective.value(self.expectation.confusion(rates))
+
+    def _gradient(self, rates: FloatArray) -> FloatArray:
+        """Return the gradient of the smooth part of the objective."""
+        return self.expectation.on_rates(self.objective.slopes(self.expectation.confusion(rates)))
+
+    def _excess(self, confusion: FloatArray, shifts: FloatArray | None) -> float:
+        """Return by how much the worst piece misses its shifted bound."""
+        pieces = self.pieces(confusion)
+        moved = np.zeros(len(pieces)) if shifts is None else shifts
+        return max(piece.miss(confusion) - piece.sign * move for piece, move in zip(pieces, moved, strict=True))
