@@ -28,6 +28,7 @@
     PostshiftWarning (UserWarning)
     ├── MissingClassWarning              a class without rows; the fit continues without it
     ├── SmallValidationWarning           too few validation rows to tell small gains from noise
+    ├── ConstraintWarning                a constraint that does not hold on rows that were not used for the fit
     ├── EmptyBasisWarning                a basis function without rows
     └── DuplicateBasisWarning            a basis function that is the same as another
 """
@@ -151,6 +152,10 @@ class MissingClassWarning(PostshiftWarning):
 
 class SmallValidationWarning(PostshiftWarning):
     """Too few validation rows to tell small gains from noise; the message has the size of the noise."""
+
+
+class ConstraintWarning(PostshiftWarning):
+    """A constraint that does not hold on validation rows that were not used for the fit."""
 
 
 class EmptyBasisWarning(PostshiftWarning):

@@ -41,6 +41,7 @@ from postshift.estimators.records import FIRST, Mark, mark_of
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.rows_of import FeatureRows, RowsOf, fitted_bases
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
+from postshift.estimators.subject_to import names_read
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 from postshift.metrics import PredictionFunction
@@ -105,6 +106,12 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     session : path, optional
         For a metric that only returns scores: a journal, a file that keeps every answer. If the metric raises, or the
         process is killed, ``fit`` with the same data resumes and asks no query twice.
+    subject_to : str, constraint or list of them, optional
+        What the labels must respect while the metric is maximised: ``"recall[fraud] >= 0.9"``, ``"rate[fraud] <= 0.02"``,
+        ``"demographic_parity <= 0.05"``, any metric of the catalogue, or objects of :mod:`postshift.constraints`.
+    margin : float or dict, default=0
+        How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.
+        Without a margin, expect a constraint to be missed a little on new rows about every second time.
     n_jobs : int, optional
         Number of processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
@@ -133,6 +140,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         The metric of the result and of the model as it is. Each validation row is labelled by rules that were chosen
         without it. If the metric only returns scores, ``score_`` is the best of several scores on the same rows.
         Greater is better; scores of a cost are negative.
+    constraints_ : tuple of ConstraintRecord
+        How each constraint of ``subject_to`` holds on validation rows that were not used for the fit.
     fallback_ : bool
         Whether the model is kept as it is because no rule was better.
     n_queries_ : int
@@ -169,6 +178,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         refit: bool = True,
         budget: int | None = None,
         session: Any = None,
+        subject_to: Any = None,
+        margin: Any = 0.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -181,6 +192,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         self.refit = refit
         self.budget = budget
         self.session = session
+        self.subject_to = subject_to
+        self.margin = margin
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -235,7 +248,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
             given = routed(self, params, sample_weight, has_val=X_val is not None)
             train = self._training_rows(X, y, sample_weight)
             val = self._validation_rows(X_val, y_val, sample_weight_val)
-            self.groups_ = known_groups(self.metric, given.metric)
+            self.groups_ = known_groups(self.metric, given.metric, names=names_read(self))
             goal = goal_of(
                 self.metric,
                 classes=self.classes_,
@@ -420,7 +433,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         codes = positions(label_values(y, name="y"), np.asarray(self.classes_), name="y")
         rows = self._new_rows(X, codes=codes, weights=sample_weight)
         metadata = routed_to_score(self, params)
-        known_groups(self.metric, metadata)
+        known_groups(self.metric, metadata, names=names_read(self))
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
         goal = goal_of(self.metric, pos_label=self.pos_label, **how)
         return value_of(goal, labels=self.rule_.labels(rows), val=rows, **how)

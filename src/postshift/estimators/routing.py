@@ -23,7 +23,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from postshift.exceptions import SettingError
-from postshift.metrics.resolve import GROUPS, metadata_names
+from postshift.estimators.subject_to import names_read
+from postshift.metrics.resolve import GROUPS
 
 WEIGHT = "sample_weight"
 OF_VAL = "groups_val"
@@ -46,8 +47,8 @@ def router_of(owner: Any) -> MetadataRouter:
         .add_self_request(owner)
         .add(estimator=owner.estimator, method_mapping=mapping().add(caller="fit", callee="fit"))
         .add(splitter=owner.cv, method_mapping=mapping().add(caller="fit", callee="split"))
-        .add(metric=_request(owner.metric), method_mapping=mapping().add(caller="fit", callee="score"))
-        .add(metric_of_score=_request(owner.metric), method_mapping=mapping().add(caller="score", callee="score"))
+        .add(metric=_request(owner), method_mapping=mapping().add(caller="fit", callee="score"))
+        .add(metric_of_score=_request(owner), method_mapping=mapping().add(caller="score", callee="score"))
     )
 
 
@@ -79,7 +80,7 @@ def routed(owner: Any, params: Mapping[str, Any], sample_weight: Any, *, has_val
 
 def _by_name(owner: Any, params: Mapping[str, Any], *, has_val: bool) -> Routed:
     """Return the parameters by receiver, decided by their names."""
-    wanted = metadata_names(owner.metric)
+    wanted = names_read(owner)
     metric = {name: value for name, value in params.items() if name in wanted}
     splitter = {GROUPS: params[GROUPS]} if GROUPS in params and honours_groups(owner.cv) else {}
     if GROUPS in wanted and OF_VAL in params:
@@ -107,11 +108,11 @@ def honours_groups(cv: Any) -> bool:
     return bool(get_routing_for_object(cv).split.requests.get(GROUPS))
 
 
-def _request(metric: Any) -> Any:
-    """Return the routing of a metric: a scorer's own, or a request for what the metric reads."""
-    if hasattr(metric, "get_metadata_routing"):
-        return metric
+def _request(owner: Any) -> Any:
+    """Return the routing of the metric: a scorer's own, or a request for what metric and constraints read."""
+    if hasattr(owner.metric, "get_metadata_routing"):
+        return owner.metric
     request = MetadataRequest(owner="metric")
-    for name in metadata_names(metric):
+    for name in names_read(owner):
         request.score.add_request(param=name, alias=True)
     return request

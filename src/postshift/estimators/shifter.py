@@ -19,6 +19,7 @@ from postshift.estimators.progress import CallbackSupportMixin, Progress, with_c
 from postshift.estimators.records import mark_of
 from postshift.estimators.rows_of import RowsOfArrays
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
+from postshift.estimators.subject_to import names_read
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
 
@@ -51,6 +52,12 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     session : path, optional
         For a metric that only returns scores: a journal, a file that keeps every answer. If the metric raises, or the
         process is killed, ``fit`` with the same data resumes and asks no query twice.
+    subject_to : str, constraint or list of them, optional
+        What the labels must respect while the metric is maximised: ``"recall[fraud] >= 0.9"``, ``"rate[fraud] <= 0.02"``,
+        ``"demographic_parity <= 0.05"``, any metric of the catalogue, or objects of :mod:`postshift.constraints`.
+    margin : float or dict, default=0
+        How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.
+        Without a margin, expect a constraint to be missed a little on new rows about every second time.
     n_jobs : int, optional
         Number of processes that score the rules.
     random_state : int, RandomState or None, default=0
@@ -75,6 +82,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         The metric of the result and of the model as it is. Each validation row is labelled by rules that were chosen
         without it. If the metric only returns scores, ``score_`` is the best of several scores on the same rows.
         Greater is better; scores of a cost are negative.
+    constraints_ : tuple of ConstraintRecord
+        How each constraint of ``subject_to`` holds on validation rows that were not used for the fit.
     fallback_ : bool
         Whether the model is kept as it is because no rule was better.
     n_queries_ : int
@@ -108,6 +117,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         classes: Any = None,
         budget: int | None = None,
         session: Any = None,
+        subject_to: Any = None,
+        margin: Any = 0.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -117,6 +128,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         self.classes = classes
         self.budget = budget
         self.session = session
+        self.subject_to = subject_to
+        self.margin = margin
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -174,7 +187,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 train = self._rows_of("train")(eta_train, _named_phi(phi_train), **given)
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
-            self.groups_ = known_groups(self.metric, metadata)
+            self.groups_ = known_groups(self.metric, metadata, names=names_read(self))
             goal = goal_of(
                 self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata, pos_label=self.pos_label
             )
@@ -220,7 +233,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         eta, y, phi = in_memory(eta, name="eta"), in_memory(y, name="y"), in_memory(phi, name="phi")
         rows = self._new_rows(eta, phi, labels=y, weights=in_memory(sample_weight, name="sample_weight"))
         labels = self.rule_.labels(rows)
-        known_groups(self.metric, metadata)
+        known_groups(self.metric, metadata, names=names_read(self))
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
         return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=rows, **how)
 

@@ -16,10 +16,11 @@ from sklearn.utils import check_random_state
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
 from postshift.core.queries import ScoredRule
-from postshift.core.rows import Rows
+from postshift.core.rows import CONSTANT, Rows
 from postshift.core.session import Session
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, Mark, conditioning
+from postshift.estimators.subject_to import ConstraintRecord, SubjectTo, constraints_of, warn_of_violations
 from postshift.estimators.task import make_task
 from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
 from postshift.metrics.resolve import ResolvedMetric
@@ -45,6 +46,8 @@ class Shifts:
     method: str
     budget: int | None
     session: Any = None
+    subject_to: Any = None
+    margin: Any = 0.0
     n_jobs: int | None
     random_state: Any
     classes_: Any
@@ -53,6 +56,7 @@ class Shifts:
     diagnostics_: Diagnostics
     history_: History
     held_out_: HeldOut
+    constraints_: tuple[ConstraintRecord, ...] = ()  # old files do not have it
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the attributes from a file, in which the history is a plain tuple."""
@@ -113,6 +117,7 @@ class Shifts:
         for name in ("rule_", "_best"):
             vars(self).pop(name, None)
         check_method(self.method)
+        constraints_of(self)
         if self.budget is not None:
             check_count(self.budget, name="budget", low=1)
 
@@ -130,9 +135,14 @@ class Shifts:
     ) -> None:
         """Fit the rule and set the fitted attributes; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
+        given = constraints_of(self)
+        limits = SubjectTo.of(given, classes=self.classes_, groups=self.groups_, pos_label=self.pos_label)
+        if given:
+            goal = limits.pooled(goal, len(self.classes_))
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         seed = seed_of(self.random_state)
-        choice = task.choice(self.method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
+        method = limits.rule(val, basis=self._constrained_basis(val)) if given else self.method
+        choice = task.choice(method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
             chosen, n_queries = task.solve(choice, **how)
@@ -140,6 +150,8 @@ class Shifts:
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
+        self.constraints_ = limits.records(task.problem, chosen.held_out) if given else ()
+        warn_of_violations(self.constraints_)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,
@@ -150,6 +162,11 @@ class Shifts:
             n_drawn=None if train is None or train.whole is None else train.n_rows,
             **marks,
         )
+
+    def _constrained_basis(self, val: Rows) -> str:
+        """Return the basis of a constrained rule: the last one that was given; weights are constant if none was."""
+        chosen = getattr(self, "basis", None) != "auto" or self.groups_ is not None
+        return list(val.bases)[-1] if chosen else CONSTANT
 
 
 def _same(rule: AveragedRule) -> AveragedRule:

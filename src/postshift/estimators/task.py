@@ -26,8 +26,9 @@ from postshift.metrics import (
     PredictionOracle,
     resolve_metric,
 )
-from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
+from postshift.metrics.resolve import GROUPS, ResolvedMetric, with_metadata
 from postshift.rules.choice import Choice, Chosen
+from postshift.rules.fitted import Rule
 from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.simple import Base
@@ -47,9 +48,11 @@ class Task:
     oracle: Oracle | None = None
     rows: IntArray | None = None  # which validation rows the problem has; None for all
 
-    def choice(self, method: str, *, budget: int | None, seed: int, n_jobs: int | None) -> Choice:
-        """Return the choice for the name of a method."""
+    def choice(self, method: str | Rule, *, budget: int | None, seed: int, n_jobs: int | None) -> Choice:
+        """Return the choice for the name of a method, or for a rule."""
         how: Any = {"budget": budget, "random_state": seed, "n_jobs": n_jobs}
+        if not isinstance(method, str):
+            return Choice(how="only", entries=(Base(), method), **how)
         if method in AUTOMATIC:
             labels = self.problem.val.labels
             # A function of labels may need every class in every fold.
@@ -92,9 +95,8 @@ class Task:
         return chosen, n_queries
 
 
-def known_groups(metric: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the distinct groups, sorted, if there are any; raise if some metadata is not read by the metric."""
-    names = metadata_names(metric)
+def known_groups(metric: Any, metadata: Mapping[str, Any], *, names: frozenset[str]) -> Any:
+    """Return the distinct groups, sorted, if there are any; raise if some metadata is not among the names read."""
     for name in metadata:
         if name not in names:
             hint = {"sample_weight": "; did you mean 'sample_weight_val'?"}.get(name, "")

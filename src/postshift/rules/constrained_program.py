@@ -151,7 +151,9 @@ class ConstrainedProgram:
         The constraints.
     """
 
-    def __init__(self, expectation: Expectation, objective: RateObjective, constraints: Sequence[BoundedMetric]) -> None:
+    def __init__(
+        self, expectation: Expectation, objective: RateObjective, constraints: Sequence[BoundedMetric]
+    ) -> None:
         self.expectation, self.objective, self.constraints = expectation, objective, tuple(constraints)
         rows = expectation.rows
         size = {"n_bases": rows.n_bases, "n_classes": rows.n_classes}
@@ -216,4 +218,4 @@ class ConstrainedProgram:
         """Return by how much the worst piece misses its shifted bound."""
         pieces = self.pieces(confusion)
         moved = np.zeros(len(pieces)) if shifts is None else shifts
-        return max(piece.miss(confusion) - piece.sign * move for piece, move in zip(pieces, moved, strict=True))
+        return float(max(p.miss(confusion) - p.sign * move for p, move in zip(pieces, moved, strict=True)))
