@@ -12,10 +12,8 @@ from postshift._installing import needed
 from postshift._validation import unknown
 from postshift.core.archive import write_atomically
 from postshift.exceptions import ArchiveError, SettingError, UntrustedError
+from postshift.persistence.checks import check_places, check_savable, not_saved
 from postshift.persistence.data_classes import NAMES, class_name
-from postshift.persistence.onnx_model import to_onnx
-from postshift.persistence.places import check_places
-from postshift.persistence.savable import check_savable, not_saved
 
 _SUFFIXES = (".skops", ".joblib", ".onnx")
 
@@ -49,6 +47,8 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
     """
     suffix = _suffix_of(path)
     if suffix == ".onnx":
+        from postshift.persistence.onnx_model import to_onnx
+
         content: bytes = to_onnx(model).SerializeToString()
     else:
         check_savable(model)
