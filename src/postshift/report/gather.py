@@ -25,10 +25,8 @@ from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
 from postshift.report import counts, page_rows
 from postshift.report.facts import (
-    Condition,
     ConfusionChange,
     FunctionWeights,
-    Look,
     Metric,
     Pairs,
     Shares,
@@ -109,11 +107,8 @@ def _fit_facts(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[st
         "classes": class_names(estimator),
         "verdict": _verdict(estimator),
         "rules": tuple(diagnostics.choice.entries),
-        "trace": looks(estimator),
-        "conditioning": tuple(
-            Condition(rule=each.rule, condition=_finite(each.condition), rank=each.rank)
-            for each in diagnostics.conditioning
-        ),
+        "trace": tuple(estimator.history_),
+        "conditioning": tuple(replace(each, condition=_finite(each.condition)) for each in diagnostics.conditioning),
         "n_queries": int(estimator.n_queries_),
         "warnings": tuple(diagnostics.warnings),
         "notes": tuple(diagnostics.choice.notes),
@@ -138,20 +133,6 @@ def check_estimator(estimator: Any) -> None:
 def class_names(estimator: Any) -> tuple[str, ...]:
     """Return the names of the classes."""
     return tuple(str(label) for label in np.asarray(estimator.classes_).tolist())
-
-
-def looks(estimator: Any) -> tuple[Look, ...]:
-    """Return the history of the fit."""
-    return tuple(
-        Look(
-            rule=record.rule,
-            iteration=int(record.iteration),
-            metric=float(record.metric),
-            step=None if record.step is None else float(record.step),
-            queries=int(record.queries),
-        )
-        for record in estimator.history_
-    )
 
 
 def table_of(estimator: Any, X: Any, phi: Any = None) -> Rows:
