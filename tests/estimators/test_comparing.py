@@ -7,7 +7,6 @@ import pytest
 
 from postshift import Rows
 from postshift.estimators.comparing import compare_labels
-from postshift.estimators.task import goal_of
 from postshift.metrics import from_labels
 
 CLASSES = np.array(["no", "yes"])
@@ -29,8 +28,7 @@ def cost(y_true, y_pred):
 
 
 def compared(metric, labels, **more):
-    goal = goal_of(metric, classes=CLASSES, groups=None, metadata={})
-    return compare_labels(goal, labels=labels, base=BASE, val=VAL, classes=CLASSES, groups=None, metadata={}, **more)
+    return compare_labels(metric, labels=labels, base=BASE, val=VAL, classes=CLASSES, groups=None, metadata={}, **more)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the 
 def _run(path: Path) -> Path:
     """Raise if RUN is a file: a message about a missing run folder would suggest to create a folder of that name."""
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.formats import is_table_name
+    from postshift.cli.files.file_table import is_table_name
 
     if path.is_file() or (is_table_name(path) and not path.is_dir()):
         raise UsageError(

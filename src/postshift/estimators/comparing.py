@@ -1,4 +1,4 @@
-"""Compare the labels of a rule with those of the base, on rows with known labels, for ``postshift evaluate``."""
+"""Compare the labels of a rule with those of the base on test rows, for ``postshift evaluate`` and for reports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.rows import Rows
-from postshift.estimators.task import function_of, labelled_problem
+from postshift.estimators.task import function_of, goal_of, known_groups, labelled_problem
 from postshift.metrics import LabelFunction
-from postshift.metrics.resolve import ResolvedMetric
+from postshift.metrics.metadata import GROUPS
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ _TRIES = 100  # draws of rows until every class is among them
 
 
 def compare_labels(
-    goal: ResolvedMetric,
+    metric: Any,
     *,
     labels: IntArray,
     base: IntArray,
@@ -27,14 +27,18 @@ def compare_labels(
     classes: Any,
     groups: Any,
     metadata: Mapping[str, Any],
+    pos_label: Any = None,
     fallback: bool = False,
 ) -> Comparison:
-    """Compare a rule's labels with the base's on rows with labels.
+    """Compare a rule's labels with the base's on rows with labels; ``groups`` are all groups of the fit, if any.
 
     A function of labels is called with reweighted rows or, if it takes no weights, with rows drawn with replacement.
     For a metric of the confusion matrix, see :func:`postshift.rules.verdict.compare`. If the rule is the base itself
     (``fallback``), its gain is exactly 0.
     """
+    found = known_groups(metric, metadata)
+    groups = groups if groups is not None and GROUPS in metadata else found
+    goal = goal_of(metric, classes=classes, groups=groups, metadata=metadata, pos_label=pos_label)
     if fallback:
         labels = base
     function = function_of(goal)

@@ -51,8 +51,7 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
 
         content: bytes = to_onnx(model).SerializeToString()
     else:
-        check_savable(model)
-        content = _skops_bytes(model) if suffix == ".skops" else _joblib_bytes(model)
+        content = skops_bytes(model) if suffix == ".skops" else _joblib_bytes(model)
     write_atomically(path, lambda stream: stream.write(content))
 
 
@@ -103,8 +102,9 @@ def _suffix_of(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _skops_bytes(model: Any) -> bytes:
+def skops_bytes(model: Any) -> bytes:
     """Return a skops file, after loading it once: skops writes some objects that it cannot load."""
+    check_savable(model)
     skops = needed("skops.io")
     try:
         content: bytes = skops.dumps(model)
@@ -116,6 +116,7 @@ def _skops_bytes(model: Any) -> bytes:
 
 def _joblib_bytes(model: Any) -> bytes:
     """Return a joblib file."""
+    check_savable(model)
     joblib, stream = needed("joblib"), io.BytesIO()
     try:
         joblib.dump(model, stream)

@@ -13,9 +13,7 @@ from postshift.core.rows import Rows
 from postshift.estimators.comparing import compare_labels
 from postshift.estimators.marks import compared, mark_of
 from postshift.estimators.model import one_a_row
-from postshift.estimators.task import goal_of, known_groups
-from postshift.exceptions import InputError, MetricError, SettingError, ShapeError
-from postshift.metrics import PredictionFunction
+from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics.metadata import GROUPS, metadata_names
 from postshift.report.facts import Scores
 
@@ -88,25 +86,21 @@ def scores_of_test_rows(
     metadata : mapping of str to array
         Other arrays that the metric reads.
     """
-    pos_label = estimator.pos_label if metric is None else None
-    metric = estimator.metric if metric is None else metric
     arrays = {name: one_a_row(values, name=name) for name, values in metadata.items()}
-    if groups is not None and GROUPS in metadata_names(metric):
+    if groups is not None and GROUPS in metadata_names(estimator.metric if metric is None else metric):
         arrays[GROUPS] = groups
-    given = known_groups(metric, arrays)
-    how: dict[str, Any] = {
-        "classes": np.asarray(estimator.classes_),
-        "groups": estimator.groups_ if estimator.groups_ is not None and GROUPS in arrays else given,
-        "metadata": arrays,
-    }
-    goal = goal_of(metric, **how, pos_label=pos_label)
-    if isinstance(goal, PredictionFunction):
-        raise MetricError(
-            f"metric {goal.name!r} only knows the labels of the validation rows: score test rows by another metric, "
-            "metric=NAME"
-        )
     before, after = labels
-    found = compare_labels(goal, labels=after, base=before, val=table, fallback=estimator.fallback_, **how)
+    found = compare_labels(
+        estimator.metric if metric is None else metric,
+        labels=after,
+        base=before,
+        val=table,
+        classes=np.asarray(estimator.classes_),
+        groups=estimator.groups_,
+        metadata=arrays,
+        pos_label=estimator.pos_label if metric is None else None,
+        fallback=estimator.fallback_,
+    )
     return Scores(
         before=found.base_score,
         after=found.score,

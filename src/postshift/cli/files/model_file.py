@@ -11,7 +11,7 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli.errors import FileError, UsageError, first_line, listed
-from postshift.cli.files.formats import FileTable, check_file
+from postshift.cli.files.file_table import FileTable, check_file
 from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import UntrustedError
 
