@@ -14,7 +14,7 @@ from postshift._validation import FloatArray
 from postshift.estimators.model import positions
 from postshift.estimators.records import HistoryRecord
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.report import counts, gather, page_rows
+from postshift.report import counts, gather
 from postshift.report.facts import Weights
 from postshift.report.formats import amount, factor
 
@@ -230,7 +230,7 @@ class ConfusionChangeDisplay:
             raise LabelError("the true labels are needed: give y of X or, without X, of the validation rows of the fit")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if X is None:
-            page_rows.check_number_of_rows(estimator, y, what="without X, y")
+            gather.check_number_of_rows(estimator, y, what="without X, y")
             held = estimator.held_out_
             codes, before, after = gather.codes_of(estimator, y)[held.rows], held.base_labels, held.labels
             weights = None if weights is None else weights[held.rows]

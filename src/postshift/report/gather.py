@@ -9,26 +9,29 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from postshift._validation import IntArray, check_eta, check_weights
 from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
+from postshift.estimators.marks import compared, mark_of
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.shifts import effective_weights
-from postshift.exceptions import InputError, ShapeError
+from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue
+from postshift.metrics.metadata import GROUPS, metadata_names
 from postshift.metrics.named import metric_about
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
-from postshift.report import counts, page_rows
+from postshift.report import counts
 from postshift.report.facts import (
     ConfusionChange,
     FunctionWeights,
     Metric,
     Pairs,
+    Scores,
     Shares,
     Verdict,
     Weights,
@@ -54,7 +57,7 @@ def gathered(
     """Return the fields of the facts, all but the title."""
     check_estimator(estimator)
     if y is None:
-        page_rows.check_number_of_rows(estimator, X)
+        check_number_of_rows(estimator, X)
     table = table_of(estimator, X, phi)
     codes = None if y is None else codes_of(estimator, y, n_rows=table.n_rows)
     train = None if y_train is None else codes_of(estimator, y_train, name="y_train")
@@ -62,13 +65,13 @@ def gathered(
     table = replace(table, labels=codes, weights=weights)
     groups = None if groups is None else _checked_groups(groups, n_rows=table.n_rows)
     about_metric = metric_facts(estimator, metric_name, metric=metric, groups=groups)
-    if page_rows.are_validation_rows(estimator, table):
-        page_rows.check_no_test_options(metric, metadata)
+    if _are_validation_rows(estimator, table):
+        _check_no_test_options(metric, metadata)
         held = estimator.held_out_
         numbers, before, after, test = held.rows, held.base_labels, held.labels, None
     else:
         numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
-        test = page_rows.scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
+        test = _scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
         before, after = labels
     shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
@@ -213,6 +216,96 @@ def _checked_groups(groups: Any, *, n_rows: int) -> Any:
     if len(found) != n_rows:
         raise ShapeError(f"groups must have one value for each of the {n_rows} rows. Got {len(found)} instead")
     return found
+
+
+# -- the rows that a page is about: the validation rows of the fit, or test rows --------------------------------
+
+
+def check_number_of_rows(estimator: Any, rows: Any, *, what: str = "without labels y, X") -> None:
+    """Raise if there are not as many rows as validation rows of the fit."""
+    wanted, found = estimator.diagnostics_.n_val, _num_samples(rows)
+    if wanted != found:
+        raise ShapeError(
+            f"{what} must be of the {wanted} validation rows of the fit, in the same order; if the fit was given none, "
+            f"they are the training rows that it held out. Got {found} rows instead"
+        )
+
+
+def _are_validation_rows(estimator: Any, table: Rows) -> bool:
+    """Return whether rows are the validation rows of the fit; raise if they are neither these nor test rows."""
+    diagnostics, new = estimator.diagnostics_, mark_of(table.eta, table.labels)
+    kept = getattr(diagnostics, "val_mark", None)
+    if kept is None:  # fitted by an older version
+        return table.n_rows == int(diagnostics.n_val)
+    found = compared(kept, new)
+    if found == "same":
+        return True
+    if found == "other order" or table.labels is None:
+        raise ShapeError(
+            f"X must be the {table.n_rows} validation rows of the fit in the same order and with the same labels, or "
+            "test rows with their labels y. Got the same number of rows, which are neither"
+        )
+    trained = getattr(diagnostics, "train_mark", None)
+    if trained is not None and compared(trained, new) != "other rows":
+        raise InputError(
+            f"X has the {table.n_rows} training rows of the fit, whose scores do not hold for new rows: give the "
+            "validation rows of the fit, or test rows"
+        )
+    return False
+
+
+def _check_no_test_options(metric: Any, metadata: Mapping[str, Any]) -> None:
+    """Raise for options that only test rows have: validation rows keep the scores of the fit."""
+    names = [*([] if metric is None else ["metric"]), *metadata]
+    if names:
+        raise SettingError(
+            f"{names[0]!r} is for test rows. X has the validation rows, whose scores are those of the fit: leave it out"
+        )
+
+
+def _scores_of_test_rows(
+    estimator: Any,
+    table: Rows,
+    labels: tuple[IntArray, IntArray],
+    *,
+    metric: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+) -> Scores:
+    """Return the scores of test rows and their intervals, computed as ``postshift evaluate`` does.
+
+    ``labels`` are those before and after, as positions; ``metric`` is by default that of the fit.
+    """
+    from postshift.estimators.comparing import compare_labels
+
+    pos_label = estimator.pos_label if metric is None else None
+    metric = estimator.metric if metric is None else metric
+    arrays = {name: one_a_row(values, name=name) for name, values in metadata.items()}
+    if groups is not None and GROUPS in metadata_names(metric):
+        arrays[GROUPS] = groups
+    before, after = labels
+    found = compare_labels(
+        metric,
+        labels=after,
+        base=before,
+        val=table,
+        classes=np.asarray(estimator.classes_),
+        groups=estimator.groups_,
+        metadata=arrays,
+        pos_label=pos_label,
+        fallback=estimator.fallback_,
+    )
+    return Scores(
+        before=found.base_score,
+        after=found.score,
+        before_interval=found.intervals.base,
+        after_interval=found.intervals.score,
+        gain_interval=found.intervals.gain,
+        n_rows=table.n_rows,
+    )
+
+
+# -- facts of the fit ------------------------------------------------------------------------------------------
 
 
 def _verdict(estimator: Any) -> Verdict:

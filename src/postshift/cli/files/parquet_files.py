@@ -140,10 +140,13 @@ def read_several(path: Path) -> FileTable:
     found = parquet_files(path)
     frames, digests, segments = [], [], []
     for file, sizes in zip(found.files, found.sizes, strict=True):
-        digests.append(digest_of(read_bytes(file)))
-        if sum(sizes):  # the columns of a file without rows may have other types
-            frames.append(read_table(file).frame[list(found.columns)])
-            segments.append((str(file), 0, sum(sizes)))
+        if not sum(sizes):  # the columns of a file without rows may have other types
+            digests.append(digest_of(read_bytes(file)))
+            continue
+        table = read_table(file)
+        digests.append(table.digest)
+        frames.append(table.frame[list(found.columns)])
+        segments.append((str(file), 0, sum(sizes)))
     frame = pd.concat(frames, ignore_index=True)
     return FileTable(path=path, frame=frame, digest=found.digest(digests), segments=tuple(segments))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +10,6 @@ import numpy as np
 
 from postshift._validation import IntArray
 from postshift.cli.files.file_rows import FileRows
-from postshift.estimators import HistoryRecord
 from postshift.report.facts import Metric
 
 COPIED_CELLS = 1_000_000  # probabilities in validation.csv: about 20 MB
@@ -47,11 +44,7 @@ def metrics_of(shifter: Any, metric: Metric) -> dict[str, Any]:
 
 def history_csv(shifter: Any) -> str:
     """Return the history as CSV, one line for each iteration."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(HistoryRecord.__dataclass_fields__), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(record) for record in shifter.history_)
-    return stream.getvalue()
+    return str(shifter.history_.to_frame().to_csv(index=False, lineterminator="\n"))
 
 
 def most_rows(n_classes: int) -> int:
