@@ -295,14 +295,19 @@ def _scores_of_test_rows(
         pos_label=pos_label,
         fallback=estimator.fallback_,
     )
-    return Scores(
-        before=found.base_score,
-        after=found.score,
-        before_interval=found.intervals.base,
-        after_interval=found.intervals.score,
-        gain_interval=found.intervals.gain,
-        n_rows=table.n_rows,
-    )
+    return Scores(**_both_scores(found), n_rows=table.n_rows)
+
+
+def _both_scores(found: Any) -> dict[str, Any]:
+    """Return the scores before and after with their intervals, of a comparison or of the record of a fit."""
+    limits = found.intervals
+    return {
+        "before": float(found.base_score),
+        "after": float(found.score),
+        "before_interval": None if limits is None else limits.base,
+        "after_interval": None if limits is None else limits.score,
+        "gain_interval": None if limits is None else limits.gain,
+    }
 
 
 # -- facts of the fit ------------------------------------------------------------------------------------------
@@ -312,11 +317,7 @@ def _verdict(estimator: Any) -> Verdict:
     """Return the scores and their intervals."""
     record, held = estimator.diagnostics_.choice, estimator.held_out_
     return Verdict(
-        before=float(record.base_score),
-        after=float(record.score),
-        before_interval=None if record.intervals is None else record.intervals.base,
-        after_interval=None if record.intervals is None else record.intervals.score,
-        gain_interval=None if record.intervals is None else record.intervals.gain,
+        **_both_scores(record),
         n_rows=len(held.rows),
         n_val=int(estimator.diagnostics_.n_val),
         in_fit=bool(held.in_fit),

@@ -57,17 +57,14 @@ def command(
 def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     """Raise if a folder holds anything but an earlier demo that may be replaced."""
     from postshift.cli.errors import FileError, UsageError
+    from postshift.cli.files.folders import check_ours
     from postshift.cli.run.folder import RunWriter
 
     if out.exists() and not out.is_dir():
         raise FileError(f"{out} is a file: name a folder with --out")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
-    if others:
-        raise UsageError(
-            f"{out} holds files of others ({others[0]}): nothing in it was touched; name another with --out"
-        )
+    check_ours(out, lambda each: each == run or each.name.startswith(".") or _is_ours(each))
     RunWriter(run, force=True, resume=False)  # raises if it may not replace the run
     if not force:
         raise UsageError(f"{out} has a demo already: add --force to replace it, or name another folder with --out")
