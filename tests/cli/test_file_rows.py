@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from postshift.cli.files.parquet_files import read_rows
+from postshift.cli.files.file_table import read_rows
 from postshift.cli.run.rule_file import LoadedRun
 from tests.cli.helpers import CLASSES, fit_inside, inside, postshift
 

@@ -12,12 +12,16 @@ from typer.main import get_command
 import postshift.cli
 from postshift import PostShiftClassifier, PostShifter
 from postshift.cli.app import app
-from postshift.cli.options import FROM_FILES, PARAMETERS
 from tests.cli.helpers import check_advice, fit_inside, inside, options_of, script
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "report", "metrics", "bases", "doctor")
 
 BASE = ("--label", "y", "--metric", "f1_macro")
+
+# Parameters of PostShiftClassifier and PostShifter, or of their fit, which are options of ``postshift fit``.
+PARAMETERS = ("metric", "pos_label", "basis", "method", "budget", "n_jobs", "random_state", "sample_weight")
+# Parameters without an option: the files of rows and the run folder say what they are.
+FROM_FILES = ("estimator", "classes", "cv", "refit", "session")
 
 
 def texts():
@@ -44,9 +48,8 @@ def test_options_of_python_parameters_have_their_names():
     assert "sample_weight" in signature(PostShiftClassifier.fit).parameters
     assert given == {*PARAMETERS, *FROM_FILES}
     fit_options = {each.name: each.opts for each in get_command(app).commands["fit"].params}
-    for parameter, option in PARAMETERS.items():
-        assert option == f"--{parameter.replace('_', '-')}"
-        assert fit_options[parameter] == [option]
+    for parameter in PARAMETERS:
+        assert fit_options[parameter] == [f"--{parameter.replace('_', '-')}"]
 
 
 def test_an_option_has_one_name_in_all_commands():

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from postshift.cli.errors import UsageError
-from postshift.cli.files.formats import read_table
-from postshift.cli.files.parquet_files import parquet_files, read_rows
+from postshift.cli.files.file_table import read_rows, read_table
+from postshift.cli.files.parquet_files import parquet_files
 from postshift.cli.files.table_columns import eta_of, numbers
 
 

@@ -14,7 +14,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from postshift.cli.files.formats import digest_of
+from postshift.cli.files.file_table import digest_of
 from postshift.cli.program import Program
 from postshift.cli.run.folder import RunWriter
 from postshift.persistence import load

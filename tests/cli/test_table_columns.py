@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from postshift.cli.errors import UsageError
-from postshift.cli.files.formats import FileTable
+from postshift.cli.files.file_table import FileTable
 from postshift.cli.files.table_columns import (
     canonical,
     classes_of,

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, roc_auc_score, zero_one_loss
 
 from postshift import PostShiftClassifier, PostShifter, Rows
-from postshift.estimators.task import compare_labels, goal_of
+from postshift.estimators.task import compare_labels
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics import WorstGroup, from_confusion, from_labels
 from tests.estimators.data import NAMES, overlapping
@@ -119,8 +119,7 @@ def cost(y_true, y_pred):
 
 
 def compared(metric, labels, **more):
-    goal = goal_of(metric, classes=CLASSES, groups=None, metadata={})
-    return compare_labels(goal, labels=labels, base=BASE, val=VAL, classes=CLASSES, groups=None, metadata={}, **more)
+    return compare_labels(metric, labels=labels, base=BASE, val=VAL, classes=CLASSES, groups=None, metadata={}, **more)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import skops.io
 from sklearn.preprocessing import FunctionTransformer
 
-from postshift.cli.files.formats import digest_of
+from postshift.cli.files.file_table import digest_of
 from postshift.cli.program import Program
 from postshift.metrics import from_labels, from_predictions
 from tests.fuzz.cases import cases
@@ -22,7 +22,7 @@ SCRIPTS = ("<script>hostile()</script>", '"><img src=x onerror=hostile()>', "</s
 CLASSES = (
     ("os", "system"), ("posix", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("builtins", "exec"),
     ("postshift.cli.program", "Program"), ("postshift.cli.program", "subprocess"), ("pathlib", "Path"),
-    ("functools", "partial"), ("operator", "methodcaller"), ("postshift.cli.files.formats", "read_bytes"),
+    ("functools", "partial"), ("operator", "methodcaller"), ("postshift.cli.files.file_table", "read_bytes"),
     ("postshift.core.archive", "write_archive"), ("importlib", "import_module"), ("shutil", "rmtree"),
     ("postshift.metrics.adapters", "LabelFunction"), ("sklearn.preprocessing", "FunctionTransformer"),
 )  # fmt: skip

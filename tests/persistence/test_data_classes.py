@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+import subprocess
+import sys
 
 import pytest
 
@@ -44,3 +46,12 @@ def test_no_class_that_is_loaded_does_anything_when_it_is_made(tmp_path, name):
         with contextlib.suppress(ArchiveError):
             load(tmp_path / "model.skops")
     assert [each.name for each in tmp_path.iterdir()] == ["model.skops"]
+
+
+def test_importing_the_package_imports_neither_baselines_nor_onnx():
+    code = (
+        "import sys, postshift.persistence\n"
+        "print([name for name in sys.modules if name.startswith('postshift.baselines') or 'onnx' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ import pytest
 from postshift.exceptions import ExportError
 from postshift.metrics import ExpectedReward
 from postshift.persistence import dump
-from postshift.persistence.savable import check_savable, parts_of
+from postshift.persistence.checks import check_savable, parts_of
 from tests.persistence.test_files import SUFFIXES, Holder, module_metric
 
 

@@ -1,4 +1,4 @@
-"""The charts of scores: before and after, and the rules of the menu."""
+"""The charts of scores: before and after, the rules of the menu, and their iterations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from postshift.estimators import HistoryRecord
 from postshift.report import score_charts
 from postshift.report.formats import MINUS, number, percent
 from postshift.rules.record import Entry
@@ -53,3 +54,29 @@ def test_more_rules_than_are_drawn():
     assert chart.svg.count("data-tip") == 1 + score_charts.SHOWN_RULES
     assert len(chart.table.rows) == 51
     assert chart.note == "20 more rules are in the table."
+
+
+def looks(rule, n):
+    """Some iterations of a rule."""
+    return tuple(HistoryRecord(rule=rule, iteration=k, metric=k / n, step=None, queries=2 * k) for k in range(n))
+
+
+def test_without_a_loop_there_is_no_chart():
+    assert score_charts.trace_chart(cases.untouched()) is None
+
+
+def test_every_iteration_is_in_the_table():
+    facts = cases.by_method("paper")
+    chart = score_charts.trace_chart(facts)
+    assert [row[2] for row in chart.table.rows] == [number(look.metric) for look in facts.trace]
+    assert chart.title == "f1_macro against iteration"
+    assert score_charts.trace_chart(replace(facts, n_queries=9)).title == "f1_macro against queries"
+
+
+def test_some_rules_and_some_iterations_are_drawn():
+    n = 4 * score_charts.SHOWN_POINTS
+    facts = replace(cases.untouched(), trace=tuple(look for k in range(8) for look in looks(f"rule {k}", n)))
+    chart = score_charts.trace_chart(facts)
+    assert chart.svg.count("data-tip") == score_charts.SHOWN_LINES * (score_charts.SHOWN_POINTS + 1)
+    assert chart.note == "2 more rules are in the table."
+    assert len(chart.table.rows) == 8 * n

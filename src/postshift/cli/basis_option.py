@@ -18,7 +18,7 @@ from postshift._validation import FloatArray
 from postshift.basis import GroupBasis, named_bases
 from postshift.cli.errors import UsageError, first_line, listed
 from postshift.cli.files.file_rows import FileRows
-from postshift.cli.files.formats import FileTable
+from postshift.cli.files.file_table import FileTable
 from postshift.cli.files.table_columns import canonical, counts_rows, differs_by_row, pick
 from postshift.estimators.rows_of import FeatureRows, fitted_bases
 

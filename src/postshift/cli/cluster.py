@@ -21,8 +21,8 @@ import numpy as np
 from postshift.cli.basis_option import Bases, FittedBasis
 from postshift.cli.errors import FileError, UsageError
 from postshift.cli.files.file_rows import FileRows, RowReader
+from postshift.cli.files.file_table import FileTable
 from postshift.cli.files.folders import MARK, label_folder, partition_name
-from postshift.cli.files.formats import FileTable
 from postshift.cli.files.parquet_files import ParquetFiles, RowGroups, parquet_files
 from postshift.cli.options import LOCAL
 from postshift.cli.run.rule_file import LoadedRun
@@ -227,7 +227,7 @@ def _taken(held: Any, name: str) -> Any:
 
 
 def _digest(path: str) -> str | Failed:
-    """Return the digest of a file, as :func:`~postshift.cli.files.formats.digest_of` of its content."""
+    """Return the digest of a file, as :func:`~postshift.cli.files.file_table.digest_of` of its content."""
 
     def digest() -> str:
         if not Path(path).is_file():

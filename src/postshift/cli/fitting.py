@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,9 +14,8 @@ from postshift.cli.commands.fit import FitRequest
 from postshift.cli.console import Console, as_json
 from postshift.cli.errors import FileError, StoppedError, UsageError, WorkError, printable
 from postshift.cli.files.file_rows import FileRows, Layout, RowReader
-from postshift.cli.files.formats import FileTable, digest_of, read_bytes
+from postshift.cli.files.file_table import PARQUET, FileTable, digest_of, read_bytes, read_rows
 from postshift.cli.files.model_file import model_classes, read_model
-from postshift.cli.files.parquet_files import SUFFIX, read_rows
 from postshift.cli.files.table_columns import classes_of, pick, probability_columns, two_classes
 from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric
 from postshift.cli.program import Program, program_digest
@@ -30,10 +29,8 @@ from postshift.cli.run.folder import (
     REPORT,
     RULE,
     VALIDATION,
-    RunFolder,
     RunWriter,
     damaged,
-    open_run,
 )
 from postshift.core.session import n_answers
 from postshift.exceptions import ArchiveError
@@ -80,7 +77,7 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
             stored = writer.stored(header)
             if stored.state == "finished" and writer.path == writer.out:
                 console.note(f"the run {request.out} is finished: nothing to do")
-                return summary(stored)
+                return summary(request.out, stored.json(METRICS))
             if stored.program != header["program"] and (writer.path / ANSWERS).is_file():
                 console.note(
                     "warning: the metric program has changed since the run was started, but its stored answers are "
@@ -97,31 +94,27 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
         )
         _say_features(console, bases, given)
         _say_draws(console, given, out=request.out)
-        _make(request, given, bases, writer=writer, header=header, console=console)
-    return summary(open_run(request.out))
+        metrics = _make(request, given, bases, writer=writer, header=header, console=console)
+    return summary(request.out, metrics)
 
 
-def summary(run: RunFolder) -> dict[str, Any]:
-    """Return the summary of a finished run that is shown."""
-    metrics = run.json(METRICS)
+def summary(out: Path, metrics: Any) -> dict[str, Any]:
+    """Return what is shown of a finished run; ``metrics`` is the content of metrics.json."""
     if not isinstance(metrics, dict):
-        raise damaged(run.path / METRICS, "it holds no scores")
-    return {"run": str(run.path), "report": str(run.path / REPORT), **metrics}
+        raise damaged(out / METRICS, "it holds no scores")
+    return {"run": str(out), "report": str(out / REPORT), **metrics}
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _on_cluster(request: FitRequest) -> Iterator[ClusterTable | None]:
+def _on_cluster(request: FitRequest) -> AbstractContextManager[ClusterTable | None]:
     """Yield the training rows on the cluster of ``--scheduler``; without a cluster, None, and Dask is not imported."""
     if request.scheduler is None or request.train is None:
-        yield None
-        return
+        return nullcontext()
     from postshift.cli.cluster import cluster_table
 
-    with cluster_table(request.train, request.scheduler) as held:
-        yield held
+    return cluster_table(request.train, request.scheduler)
 
 
 def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
@@ -197,19 +190,14 @@ def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hid
 
 
 def _metric(request: FitRequest, layout: Layout) -> MetricOption:
-    """Return the metric; a program gets its answers later, when the run has a folder."""
+    """Return the metric of ``--metric``, or the program of ``--metric-command``."""
     if request.metric is not None:
         return read_metric(request.metric, layout, pos_label=request.pos_label)
-    name = shlex.split(str(request.metric_command))[0]
+    program = Program(str(request.metric_command), timeout=request.metric_timeout)
     asked = from_predictions(
-        _unanswered, name=name, greater_is_better=not request.less_is_better, scale=request.metric_scale
+        program, name=program.name, greater_is_better=not request.less_is_better, scale=request.metric_scale
     )
-    return MetricOption(text=name, kind="program", metric=asked)
-
-
-def _unanswered(_: Any) -> float:
-    """Replace a program until its answers have a folder."""
-    raise WorkError("the run has no folder for the answers of the metric program yet")
+    return MetricOption(text=program.name, kind="program", metric=asked)
 
 
 def _header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
@@ -294,16 +282,16 @@ def _make(
     writer: RunWriter,
     header: Mapping[str, Any],
     console: Console,
-) -> None:
-    """Fit and write the run; an error or a stop says how to resume."""
+) -> dict[str, Any]:
+    """Fit and write the run, and return its scores; an error or a stop says how to resume."""
     journal = None if request.metric_command is None else writer.path / ANSWERS
     try:
         with writer.writing(header, resumable=journal is not None):
             for stem, source in ((MODEL, request.model), (METRIC, given.metric.source)):
                 if source is not None:
                     writer.write(header["copies"][stem], read_bytes(source))
-            shifter, program = _fitted(request, given, bases, journal=journal, console=console)
-            _write(writer, request, given, bases, shifter=shifter, program=program)
+            shifter = _fitted(request, given, bases, journal=journal, console=console)
+            return _write(writer, request, given, bases, shifter=shifter)
     except (KeyboardInterrupt, StoppedError) as stop:
         stored = "" if journal is None else f"{n_answers(journal)} answers are stored; "
         kind = type(stop) if isinstance(stop, StoppedError) else StoppedError
@@ -319,19 +307,13 @@ def _make(
         ) from error
 
 
-def _fitted(
-    request: FitRequest, given: FitInputs, bases: Bases, *, journal: Path | None, console: Console
-) -> tuple[Any, Program | None]:
-    """Return the fitted shifter, and the metric program, if there is one."""
+def _fitted(request: FitRequest, given: FitInputs, bases: Bases, *, journal: Path | None, console: Console) -> Any:
+    """Return the fitted shifter."""
     from postshift.estimators import PostShifter
 
     val, train = given.val, given.train
-    metric, program = given.metric.metric, None
-    if journal is not None:
-        program = Program(str(request.metric_command), timeout=request.metric_timeout)
-        metric = replace(metric, function=program)
     shifter = PostShifter(
-        metric,
+        given.metric.metric,
         method=request.method,
         classes=given.layout.classes,
         budget=request.budget,
@@ -359,13 +341,11 @@ def _fitted(
         )
         if shown:
             shifter.set_callbacks()
-    return shifter, program
+    return shifter
 
 
-def _write(
-    writer: RunWriter, request: FitRequest, given: FitInputs, bases: Bases, *, shifter: Any, program: Program | None
-) -> None:
-    """Write every file of the run except run.json."""
+def _write(writer: RunWriter, request: FitRequest, given: FitInputs, bases: Bases, *, shifter: Any) -> dict[str, Any]:
+    """Write every file of the run but run.json, and return the scores."""
     from postshift.cli.basis_option import named_functions
     from postshift.cli.run.outputs import history_csv, metrics_of, validation_csv
     from postshift.cli.run.rule_file import rule_bytes
@@ -385,8 +365,9 @@ def _write(
         used=_used(request, given, bases),
         how_to_use=_how_to_use(request, given),
     )
-    n_runs = None if program is None else program.n_runs
-    metrics = metrics_of(shifter, name=metric.name, positive=facts.metric.positive, n_runs=n_runs)
+    metrics = metrics_of(shifter, facts.metric)
+    if metric.kind == "program":
+        metrics["program_runs"] = metric.metric.function.n_runs
     writer.write(METRICS, as_json(metrics) + "\n")
     writer.write(HISTORY, history_csv(shifter))
     writer.write(VALIDATION, validation_csv(shifter, val, given.layout.class_names, bases.val))
@@ -394,6 +375,7 @@ def _write(
     write_report(facts, writer.path / REPORT)
     shifter.metric, shifter.session = metric.savable, None
     writer.write(RULE, rule_bytes(shifter, bases.fitted))
+    return metrics
 
 
 def _used(request: FitRequest, given: FitInputs, bases: Bases) -> list[tuple[str, str]]:
@@ -417,13 +399,13 @@ def _used(request: FitRequest, given: FitInputs, bases: Bases) -> list[tuple[str
 
 def _how_to_use(request: FitRequest, given: FitInputs) -> list[tuple[str, str]]:
     """Return the next commands, which the report shows."""
-    run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or SUFFIX
+    run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or PARQUET
     new, test, labels = f"new{suffix}", f"test{suffix}", f"labels{suffix}"
     trust = " --trust-model" if request.trust_model else ""
     scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
     if request.scheduler is not None:
         trust += f" --scheduler {shlex.quote(request.scheduler)}"
-        new, test, labels = f"'new/*{SUFFIX}'", f"'test/*{SUFFIX}'", "labels"
+        new, test, labels = f"'new/*{PARQUET}'", f"'test/*{PARQUET}'", "labels"
     return [
         ("label new rows", f"postshift predict {run} {new} -o {labels}{trust}"),
         ("score rows with labels", f"postshift evaluate {run} {test}{trust}{scored_by}"),

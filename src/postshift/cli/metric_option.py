@@ -17,7 +17,7 @@ import numpy as np
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, WorkError, listed, one_line
 from postshift.cli.files.file_rows import FileRows, Layout
-from postshift.cli.files.formats import digest_of, read_bytes, read_table, suffix_of
+from postshift.cli.files.file_table import digest_of, read_bytes, read_table, suffix_of
 from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import MetricError
 from postshift.metrics import ExpectedCost, PredictionFunction, from_labels, resolve_metric
@@ -81,20 +81,11 @@ class MetricOption:
                 f"metric {self.name!r} does not read groups: leave --groups out, or use a metric over groups (see "
                 "postshift metrics)"
             )
+        n_groups = len(np.unique(groups)) if reads and groups is not None else None
         try:
-            self._resolved(layout, groups if reads else None)
+            resolve_metric(self.metric, classes=layout.classes, n_groups=n_groups)
         except MetricError as error:
             raise UsageError(f"--metric {self.text}: {error}") from error
-
-    def positive_class(self, layout: Layout, groups: Any) -> str | None:
-        """Return the positive class of the metric, if it has one."""
-        places = getattr(self._resolved(layout, groups), "positive_classes", ())
-        return ", ".join(str(layout.class_values[place]) for place in places) or None
-
-    def _resolved(self, layout: Layout, groups: Any) -> Any:
-        """Return the metric for these classes and groups."""
-        n_groups = None if groups is None else len(np.unique(groups))
-        return resolve_metric(self.metric, classes=layout.classes, n_groups=n_groups)
 
     def needed_metadata(self) -> frozenset[str]:
         """Return the names of the values of each row that the metric needs."""

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the options that are parameters of the estimators."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from typing import Annotated
 
 import typer
 
-# Parameters of PostShiftClassifier and PostShifter, or of their fit, and the options of ``postshift fit`` of that name.
-PARAMETERS = {
-    "metric": "--metric",
-    "pos_label": "--pos-label",
-    "basis": "--basis",
-    "method": "--method",
-    "budget": "--budget",
-    "n_jobs": "--n-jobs",
-    "random_state": "--random-state",
-    "sample_weight": "--sample-weight",
-}
-# Parameters without an option: the files of rows and the run folder say what they are.
-FROM_FILES = ("estimator", "classes", "cv", "refit", "session")
 LOCAL = "local"  # --scheduler: a cluster of processes on this machine
 
 
@@ -34,7 +21,7 @@ def _debug(context: typer.Context, value: bool) -> bool:  # noqa: FBT001 -- the 
 def _run(path: Path) -> Path:
     """Raise if RUN is a file: a message about a missing run folder would suggest creating a folder of that name."""
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.formats import is_table_name
+    from postshift.cli.files.file_table import is_table_name
 
     if path.is_file() or (is_table_name(path) and not path.is_dir()):
         raise UsageError(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from postshift.cli.errors import UsageError, WorkError, one_line
-from postshift.cli.files.formats import digest_of
+from postshift.cli.files.file_table import digest_of
 
 PLACE = "{predictions}"
 _SHOWN = 200
@@ -38,6 +38,7 @@ class Program:
 
     def __init__(self, command: str, *, timeout: float) -> None:
         self._arguments, self._timeout = split_command(command), timeout
+        self.name = self._arguments[0]
         self.n_runs = 0
 
     def __call__(self, labels: Any) -> float:
@@ -51,7 +52,7 @@ class Program:
 
     def _run(self, arguments: Sequence[str]) -> float:
         """Run the program once, in a new process group, and return its number."""
-        name = arguments[0]
+        name = self.name
         try:
             process = subprocess.Popen(  # noqa: S603 -- the user's command, without a shell
                 arguments,

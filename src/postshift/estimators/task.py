@@ -217,7 +217,7 @@ def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]
 
 
 def compare_labels(
-    goal: ResolvedMetric,
+    metric: Any,
     *,
     labels: IntArray,
     base: IntArray,
@@ -225,14 +225,18 @@ def compare_labels(
     classes: Any,
     groups: Any,
     metadata: Mapping[str, Any],
+    pos_label: Any = None,
     fallback: bool = False,
 ) -> Comparison:
-    """Compare a rule's labels with the base's on rows with labels.
+    """Compare a rule's labels with the base's on rows with labels; ``groups`` are all groups of the fit, if any.
 
     A function of labels is called with reweighted rows or, if it takes no weights, with rows drawn with replacement.
     For a metric of the confusion matrix, see :func:`postshift.rules.verdict.compare`. If the rule is the base itself
     (``fallback``), its gain is exactly 0.
     """
+    found = known_groups(metric, metadata)
+    groups = groups if groups is not None and GROUPS in metadata else found
+    goal = goal_of(metric, classes=classes, groups=groups, metadata=metadata, pos_label=pos_label)
     if fallback:
         labels = base
     function = function_of(goal)

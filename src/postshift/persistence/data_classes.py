@@ -1,119 +1,16 @@
 """The classes of postshift that a file may hold without being named in ``trusted``.
 
 They only hold data: numbers, strings, arrays, models, and each other. None of them runs a program, reads or writes a
-path, or calls a function that its user did not name.
+path, or calls a function that its user did not name. They are listed by name: a file imports only those that it holds.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from postshift import baselines, basis, metrics
-from postshift.basis.tree import Splits
-from postshift.core.frank_wolfe import Iteration
-from postshift.core.mixture import Mixture
-from postshift.core.plugin import PlugIn
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric, NegatedDifferentiable
+from postshift.core.psi import ConfusionMetric, DifferentiableMetric
 from postshift.core.rows import Posterior
-from postshift.core.weighting import COLUMNS, DIAGONAL, FULL, Weighting
-from postshift.estimators.classifier import PostShiftClassifier
-from postshift.estimators.records import Conditioning, Diagnostics, History, HistoryRecord
-from postshift.estimators.shifter import PostShifter
-from postshift.rules.choice import AveragedRule, Chosen
-from postshift.rules.few_rows import FewRows
-from postshift.rules.fitted import FittedRule
-from postshift.rules.posterior import Identity, Stack
-from postshift.rules.record import Entry, Record
-from postshift.rules.scoring import HeldOut
-from postshift.rules.verdict import Comparison, Intervals
-
-_ESTIMATORS = (
-    PostShiftClassifier,
-    PostShifter,
-    baselines.AdaptiveSurrogates,
-    baselines.CoordinatePlugin,
-    baselines.CrossEntropyOnTrain,
-    baselines.CrossEntropyOnValidation,
-    baselines.DirectSearch,
-    baselines.FineTuned,
-    baselines.ForwardCorrection,
-    baselines.ImportanceWeighting,
-    baselines.KernelMeanMatching,
-    baselines.LearnToReweight,
-    baselines.OptMetric,
-    baselines.PriorCorrection,
-    baselines.SoftmaxRegression,
-)
-_BASES = (
-    basis.ConstantBasis,
-    basis.CoverBasis,
-    basis.GroupBasis,
-    basis.KMeansBasis,
-    basis.RBFBasis,
-    basis.TransformerBasis,
-    basis.TreeBasis,
-    basis.UnionBasis,
-)
-_METRICS = (
-    metrics.Accuracy,
-    metrics.BalancedAccuracy,
-    metrics.BinaryF1,
-    metrics.CohenKappa,
-    metrics.ConfusionFunction,
-    metrics.DemographicParityGap,
-    metrics.EqualOpportunityGap,
-    metrics.EqualizedOddsGap,
-    metrics.ExpectedCost,
-    metrics.ExpectedReward,
-    metrics.FBeta,
-    metrics.GMean,
-    metrics.GroupGMean,
-    metrics.HMean,
-    metrics.Jaccard,
-    metrics.LabelFunction,
-    metrics.MacroF1,
-    metrics.MatthewsCorrelation,
-    metrics.MinRecall,
-    metrics.Negated,
-    NegatedDifferentiable,
-    metrics.Penalised,
-    metrics.Precision,
-    metrics.PredictionFunction,
-    metrics.QMean,
-    metrics.Recall,
-    metrics.WorstGroup,
-)
-_WEIGHTINGS = (type(DIAGONAL), type(COLUMNS), type(FULL))
-
-WHOLE = frozenset[Any]((*_ESTIMATORS, *_BASES, *_METRICS))  # allowed where an estimator, a transformer or a metric is
-PARTS = frozenset[Any]((  # allowed where an annotation says so, or as the whole file
-    AveragedRule,
-    Chosen,
-    Comparison,
-    Conditioning,
-    Diagnostics,
-    Entry,
-    FewRows,
-    FittedRule,
-    HeldOut,
-    History,
-    HistoryRecord,
-    Identity,
-    Intervals,
-    Iteration,
-    Mixture,
-    PlugIn,
-    Record,
-    Splits,
-    Stack,
-    *_WEIGHTINGS,
-))  # fmt: skip
-KINDS: dict[Any, tuple[Any, ...]] = {  # the classes for annotations that are protocols
-    Posterior: (Identity, Stack),
-    Weighting: _WEIGHTINGS,
-    ConfusionMetric: _METRICS,
-    DifferentiableMetric: _METRICS,
-}
+from postshift.core.weighting import Weighting
 
 
 def class_name(kind: Any) -> str:
@@ -121,10 +18,71 @@ def class_name(kind: Any) -> str:
 
     Examples
     --------
-    >>> class_name(PlugIn)
-    'postshift.core.plugin.PlugIn'
+    >>> class_name(Weighting)
+    'postshift.core.weighting.Weighting'
     """
     return f"{getattr(kind, '__module__', None)}.{kind.__name__}"  # older ufuncs have no module
 
 
-NAMES = frozenset(class_name(kind) for kind in WHOLE | PARTS)
+def _names(modules: dict[str, str]) -> tuple[str, ...]:
+    """Return the full names of classes that are listed by module."""
+    return tuple(f"postshift.{module}.{name}" for module, names in modules.items() for name in names.split())
+
+
+_ESTIMATORS = _names({
+    "estimators.classifier": "PostShiftClassifier",
+    "estimators.shifter": "PostShifter",
+    "baselines.adaptive_surrogates": "AdaptiveSurrogates",
+    "baselines.cross_entropy": "CrossEntropyOnTrain CrossEntropyOnValidation",
+    "baselines.direct_search": "DirectSearch",
+    "baselines.fine_tuning": "FineTuned",
+    "baselines.forward_correction": "ForwardCorrection",
+    "baselines.importance": "ImportanceWeighting",
+    "baselines.kernel_mean_matching": "KernelMeanMatching",
+    "baselines.learn_to_reweight": "LearnToReweight",
+    "baselines.opt_metric": "OptMetric",
+    "baselines.plugin_search": "CoordinatePlugin",
+    "baselines.prior_correction": "PriorCorrection",
+    "baselines.softmax": "SoftmaxRegression",
+})  # fmt: skip
+_BASES = _names({
+    "basis.clusters": "KMeansBasis RBFBasis",
+    "basis.groups": "ConstantBasis GroupBasis",
+    "basis.tree": "TreeBasis",
+    "basis.user": "CoverBasis TransformerBasis UnionBasis",
+})  # fmt: skip
+_METRICS = _names({
+    "core.psi": "Negated NegatedDifferentiable",
+    "metrics.adapters": "ConfusionFunction LabelFunction PredictionFunction",
+    "metrics.confusion": "Accuracy CohenKappa ExpectedCost ExpectedReward MatthewsCorrelation",
+    "metrics.gaps": "DemographicParityGap EqualOpportunityGap EqualizedOddsGap",
+    "metrics.over_groups": "GroupGMean WorstGroup",
+    "metrics.penalised": "Penalised",
+    "metrics.rates": "BinaryF1 FBeta Jaccard MacroF1 Precision Recall",
+    "metrics.recalls": "BalancedAccuracy GMean HMean MinRecall QMean",
+})  # fmt: skip
+_WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
+_POSTERIORS = _names({"rules.posterior": "Identity Stack"})
+_RECORDS = _names({
+    "basis.tree": "Splits",
+    "core.frank_wolfe": "Iteration",
+    "core.mixture": "Mixture",
+    "core.plugin": "PlugIn",
+    "estimators.records": "Conditioning Diagnostics History HistoryRecord",
+    "rules.choice": "AveragedRule Chosen",
+    "rules.few_rows": "FewRows",
+    "rules.fitted": "FittedRule",
+    "rules.record": "Entry Record",
+    "rules.scoring": "HeldOut",
+    "rules.verdict": "Comparison Intervals",
+})  # fmt: skip
+
+WHOLE = frozenset((*_ESTIMATORS, *_BASES, *_METRICS))  # allowed where an estimator, a transformer or a metric is
+PARTS = frozenset((*_WEIGHTINGS, *_POSTERIORS, *_RECORDS))  # where an annotation says so, or as the whole file
+NAMES = WHOLE | PARTS
+KINDS: dict[Any, tuple[str, ...]] = {  # the classes for annotations that are protocols
+    Posterior: _POSTERIORS,
+    Weighting: _WEIGHTINGS,
+    ConfusionMetric: _METRICS,
+    DifferentiableMetric: _METRICS,
+}

@@ -12,10 +12,8 @@ from postshift._installing import needed
 from postshift._validation import unknown
 from postshift.core.archive import write_atomically
 from postshift.exceptions import ArchiveError, SettingError, UntrustedError
+from postshift.persistence.checks import check_places, check_savable, not_saved
 from postshift.persistence.data_classes import NAMES, class_name
-from postshift.persistence.onnx_model import to_onnx
-from postshift.persistence.places import check_places
-from postshift.persistence.savable import check_savable, not_saved
 
 _SUFFIXES = (".skops", ".joblib", ".onnx")
 
@@ -49,10 +47,11 @@ def dump(model: Any, path: str | os.PathLike[str]) -> None:
     """
     suffix = _suffix_of(path)
     if suffix == ".onnx":
+        from postshift.persistence.onnx_model import to_onnx
+
         content: bytes = to_onnx(model).SerializeToString()
     else:
-        check_savable(model)
-        content = _skops_bytes(model) if suffix == ".skops" else _joblib_bytes(model)
+        content = skops_bytes(model) if suffix == ".skops" else _joblib_bytes(model)
     write_atomically(path, lambda stream: stream.write(content))
 
 
@@ -103,8 +102,9 @@ def _suffix_of(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _skops_bytes(model: Any) -> bytes:
+def skops_bytes(model: Any) -> bytes:
     """Return the bytes of a skops file, after loading it once: skops writes some objects that it cannot load."""
+    check_savable(model)
     skops = needed("skops.io")
     try:
         content: bytes = skops.dumps(model)
@@ -116,6 +116,7 @@ def _skops_bytes(model: Any) -> bytes:
 
 def _joblib_bytes(model: Any) -> bytes:
     """Return the bytes of a joblib file."""
+    check_savable(model)
     joblib, stream = needed("joblib"), io.BytesIO()
     try:
         joblib.dump(model, stream)

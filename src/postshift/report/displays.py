@@ -12,9 +12,10 @@ from sklearn.utils.validation import column_or_1d
 from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.estimators.model import positions
+from postshift.estimators.records import HistoryRecord
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.report import counts, gather, page_rows
-from postshift.report.facts import Look, Weights
+from postshift.report import counts, gather
+from postshift.report.facts import Weights
 from postshift.report.formats import amount, factor
 
 _BAR = 0.8  # total height of the bars of one class
@@ -102,7 +103,7 @@ class HistoryDisplay:
 
     Parameters
     ----------
-    looks : sequence of Look
+    looks : sequence of HistoryRecord
         The iterations of all rules.
     metric : str
         The name of the metric.
@@ -119,13 +120,13 @@ class HistoryDisplay:
     >>> import matplotlib
     >>> matplotlib.use("agg")
     >>> from postshift.report import HistoryDisplay
-    >>> from postshift.report.facts import Look
-    >>> looks = [Look(rule="paper", iteration=k, metric=k / 4, step=None, queries=0) for k in range(3)]
+    >>> from postshift.estimators import HistoryRecord
+    >>> looks = [HistoryRecord(rule="paper", iteration=k, metric=k / 4, step=None, queries=0) for k in range(3)]
     >>> HistoryDisplay(looks, "g_mean").plot().ax_.get_xlabel()
     'iteration'
     """
 
-    def __init__(self, looks: Sequence[Look], metric: str, *, by_query: bool = False) -> None:
+    def __init__(self, looks: Sequence[HistoryRecord], metric: str, *, by_query: bool = False) -> None:
         self.looks = tuple(looks)
         self.metric = metric
         self.by_query = by_query
@@ -134,7 +135,7 @@ class HistoryDisplay:
     def from_estimator(cls, estimator: Any, ax: Any = None, **kw: Any) -> Self:
         """Draw the history of a fitted PostShifter or PostShiftClassifier; for ``ax`` and ``kw`` see :meth:`plot`."""
         gather.check_estimator(estimator)
-        metric, looks = gather.metric_facts(estimator, None), gather.looks(estimator)
+        metric, looks = gather.metric_facts(estimator, None), tuple(estimator.history_)
         if metric.is_cost:
             looks = tuple(replace(look, metric=-look.metric) for look in looks)
         return cls(looks, metric.name, by_query=estimator.n_queries_ > 0).plot(ax, **kw)
@@ -145,7 +146,7 @@ class HistoryDisplay:
         rules = list(dict.fromkeys(look.rule for look in self.looks))
         for k, rule in enumerate(rules):
             own = [look for look in self.looks if look.rule == rule]
-            along = [look.position(by_query=self.by_query) for look in own]
+            along = [look.queries if self.by_query else look.iteration for look in own]
             style = {"marker": ".", "linestyle": _STYLES[k % len(_STYLES)], "label": rule, **kw}
             self.ax_.plot(along, [look.metric for look in own], **style)
         self.ax_.set(xlabel="queries" if self.by_query else "iteration", ylabel=self.metric)
@@ -231,7 +232,7 @@ class ConfusionChangeDisplay:
             )
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if X is None:
-            page_rows.check_number_of_rows(estimator, y, what="without X, y")
+            gather.check_number_of_rows(estimator, y, what="without X, y")
             held = estimator.held_out_
             codes, before, after = gather.codes_of(estimator, y)[held.rows], held.base_labels, held.labels
             weights = None if weights is None else weights[held.rows]

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from postshift.core.archive import CONTENT_ERRORS
+from postshift.estimators.records import Conditioning, HistoryRecord
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import from_plain
 from postshift.rules.record import Entry
@@ -200,30 +201,6 @@ class Belief:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """The metric at one iteration of a rule's loop."""
-
-    rule: str
-    iteration: int
-    metric: float
-    step: float | None
-    queries: int
-
-    def position(self, *, by_query: bool) -> int:
-        """Return the number of queries so far, or the iteration."""
-        return self.queries if by_query else self.iteration
-
-
-@dataclass(frozen=True, kw_only=True)
-class Condition:
-    """How well the equations of one rule determined its weights; None for a number that is not finite."""
-
-    rule: str
-    condition: float | None
-    rank: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Facts:
     """Everything the report shows about a fit.
 
@@ -238,7 +215,8 @@ class Facts:
         The names of the classes.
     metric, verdict, confusion, changes, weights, shares, beliefs, rules, trace, conditioning
         The parts, each a small frozen dataclass or a tuple of them. ``confusion`` is None if the true labels are not
-        known. ``rules`` are the rules of the menu with their scores and weights, the base first.
+        known. ``rules`` are the rules of the menu with their scores and weights, the base first. ``conditioning`` has
+        None for a number that is not finite.
     refitted : bool
         Whether the model was fitted again after the labels before and after were computed, as in cross-fitting. Then
         its probabilities are of rows that it was fitted to.
@@ -282,8 +260,8 @@ class Facts:
     beliefs: tuple[Belief, ...]
     refitted: bool
     rules: tuple[Entry, ...]
-    trace: tuple[Look, ...]
-    conditioning: tuple[Condition, ...]
+    trace: tuple[HistoryRecord, ...]
+    conditioning: tuple[Conditioning, ...]
     n_queries: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...]

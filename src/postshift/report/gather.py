@@ -9,28 +9,29 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from postshift._validation import IntArray, check_eta, check_weights
 from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
 from postshift.estimators.model import one_a_row, positions
+from postshift.estimators.records import compared, mark_of
 from postshift.estimators.shifts import effective_weights
-from postshift.exceptions import InputError, ShapeError
+from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue
 from postshift.metrics.named import metric_about
 from postshift.metrics.rates import RateMetric
 from postshift.metrics.recalls import RecallMetric
-from postshift.report import counts, page_rows
+from postshift.metrics.resolve import GROUPS, metadata_names
+from postshift.report import counts
 from postshift.report.facts import (
-    Condition,
     ConfusionChange,
     FunctionWeights,
-    Look,
     Metric,
     Pairs,
+    Scores,
     Shares,
     Verdict,
     Weights,
@@ -56,7 +57,7 @@ def gathered(
     """Return the fields of the facts, all but the title."""
     check_estimator(estimator)
     if y is None:
-        page_rows.check_number_of_rows(estimator, X)
+        check_number_of_rows(estimator, X)
     table = table_of(estimator, X, phi)
     codes = None if y is None else codes_of(estimator, y, n_rows=table.n_rows)
     train = None if y_train is None else codes_of(estimator, y_train, name="y_train")
@@ -64,13 +65,13 @@ def gathered(
     table = replace(table, labels=codes, weights=weights)
     groups = None if groups is None else _checked_groups(groups, n_rows=table.n_rows)
     about_metric = metric_facts(estimator, metric_name, metric=metric, groups=groups)
-    if page_rows.are_validation_rows(estimator, table):
-        page_rows.check_no_test_options(metric, metadata)
+    if _are_validation_rows(estimator, table):
+        _check_no_test_options(metric, metadata)
         held = estimator.held_out_
         numbers, before, after, test = held.rows, held.base_labels, held.labels, None
     else:
         numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
-        test = page_rows.scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
+        test = _scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
         before, after = labels
     shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
@@ -109,11 +110,8 @@ def _fit_facts(estimator: Any, metric: Metric, *, n_test: int | None) -> dict[st
         "classes": class_names(estimator),
         "verdict": _verdict(estimator),
         "rules": tuple(diagnostics.choice.entries),
-        "trace": looks(estimator),
-        "conditioning": tuple(
-            Condition(rule=each.rule, condition=_finite(each.condition), rank=each.rank)
-            for each in diagnostics.conditioning
-        ),
+        "trace": tuple(estimator.history_),
+        "conditioning": tuple(replace(each, condition=_finite(each.condition)) for each in diagnostics.conditioning),
         "n_queries": int(estimator.n_queries_),
         "warnings": tuple(diagnostics.warnings),
         "notes": tuple(diagnostics.choice.notes),
@@ -138,20 +136,6 @@ def check_estimator(estimator: Any) -> None:
 def class_names(estimator: Any) -> tuple[str, ...]:
     """Return the names of the classes."""
     return tuple(str(label) for label in np.asarray(estimator.classes_).tolist())
-
-
-def looks(estimator: Any) -> tuple[Look, ...]:
-    """Return the history of the fit."""
-    return tuple(
-        Look(
-            rule=record.rule,
-            iteration=int(record.iteration),
-            metric=float(record.metric),
-            step=None if record.step is None else float(record.step),
-            queries=int(record.queries),
-        )
-        for record in estimator.history_
-    )
 
 
 def table_of(estimator: Any, X: Any, phi: Any = None) -> Rows:
@@ -234,15 +218,106 @@ def _checked_groups(groups: Any, *, n_rows: int) -> Any:
     return found
 
 
+# -- the rows that a page is about: the validation rows of the fit, or test rows --------------------------------
+
+
+def check_number_of_rows(estimator: Any, rows: Any, *, what: str = "without labels y, X") -> None:
+    """Raise if there are not as many rows as validation rows of the fit."""
+    wanted, found = estimator.diagnostics_.n_val, _num_samples(rows)
+    if wanted != found:
+        raise ShapeError(
+            f"{what} must be of the {wanted} validation rows of the fit, in the same order (without X_val, these are "
+            f"the training rows that were held out). Got {found} rows instead"
+        )
+
+
+def _are_validation_rows(estimator: Any, table: Rows) -> bool:
+    """Return whether rows are the validation rows of the fit; raise if they are neither these nor test rows."""
+    diagnostics, new = estimator.diagnostics_, mark_of(table.eta, table.labels)
+    kept = getattr(diagnostics, "val_mark", None)
+    if kept is None:  # fitted by an older version
+        return table.n_rows == int(diagnostics.n_val)
+    found = compared(kept, new)
+    if found == "same":
+        return True
+    if found == "other order" or table.labels is None:
+        raise ShapeError(
+            f"X must be the {table.n_rows} validation rows of the fit in the same order and with the same labels, or "
+            "test rows with their labels y. Got the same number of rows, which are neither"
+        )
+    trained = getattr(diagnostics, "train_mark", None)
+    if trained is not None and compared(trained, new) != "other rows":
+        raise InputError(
+            f"X has the {table.n_rows} training rows of the fit, whose scores do not hold for new rows: give the "
+            "validation rows of the fit, or test rows"
+        )
+    return False
+
+
+def _check_no_test_options(metric: Any, metadata: Mapping[str, Any]) -> None:
+    """Raise for options that only test rows have: validation rows keep the scores of the fit."""
+    names = [*([] if metric is None else ["metric"]), *metadata]
+    if names:
+        raise SettingError(
+            f"{names[0]!r} is for test rows. X has the validation rows, whose scores are those of the fit: leave it out"
+        )
+
+
+def _scores_of_test_rows(
+    estimator: Any,
+    table: Rows,
+    labels: tuple[IntArray, IntArray],
+    *,
+    metric: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+) -> Scores:
+    """Return the scores of test rows and their intervals, computed as ``postshift evaluate`` does.
+
+    ``labels`` are those before and after, as positions; ``metric`` is by default that of the fit.
+    """
+    from postshift.estimators.task import compare_labels
+
+    pos_label = estimator.pos_label if metric is None else None
+    metric = estimator.metric if metric is None else metric
+    arrays = {name: one_a_row(values, name=name) for name, values in metadata.items()}
+    if groups is not None and GROUPS in metadata_names(metric):
+        arrays[GROUPS] = groups
+    before, after = labels
+    found = compare_labels(
+        metric,
+        labels=after,
+        base=before,
+        val=table,
+        classes=np.asarray(estimator.classes_),
+        groups=estimator.groups_,
+        metadata=arrays,
+        pos_label=pos_label,
+        fallback=estimator.fallback_,
+    )
+    return Scores(**_both_scores(found), n_rows=table.n_rows)
+
+
+def _both_scores(found: Any) -> dict[str, Any]:
+    """Return the scores before and after with their intervals, of a comparison or of the record of a fit."""
+    limits = found.intervals
+    return {
+        "before": float(found.base_score),
+        "after": float(found.score),
+        "before_interval": None if limits is None else limits.base,
+        "after_interval": None if limits is None else limits.score,
+        "gain_interval": None if limits is None else limits.gain,
+    }
+
+
+# -- facts of the fit ------------------------------------------------------------------------------------------
+
+
 def _verdict(estimator: Any) -> Verdict:
     """Return the scores and their intervals."""
     record, held = estimator.diagnostics_.choice, estimator.held_out_
     return Verdict(
-        before=float(record.base_score),
-        after=float(record.score),
-        before_interval=None if record.intervals is None else record.intervals.base,
-        after_interval=None if record.intervals is None else record.intervals.score,
-        gain_interval=None if record.intervals is None else record.intervals.gain,
+        **_both_scores(record),
         n_rows=len(held.rows),
         n_val=int(estimator.diagnostics_.n_val),
         in_fit=bool(held.in_fit),

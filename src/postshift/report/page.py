@@ -14,7 +14,6 @@ from postshift.report import class_charts, heatmaps, page_tables, score_charts, 
 from postshift.report.facts import Facts
 from postshift.report.formats import interval, number
 from postshift.report.svg import Chart
-from postshift.report.trace_chart import trace_chart
 
 _SIGNS = {
     "worth it": "▲",
@@ -121,7 +120,7 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
         return {**vars(chart), "svg": markup(chart.svg)}  # safe: all texts in it are escaped
 
     judged, of_fit = sentences.judgement(facts), facts.of_the_fit
-    trace, label_changes = trace_chart(of_fit), heatmaps.label_changes_chart(facts)
+    trace, label_changes = score_charts.trace_chart(of_fit), heatmaps.label_changes_chart(facts)
     return {
         "facts": facts,
         "judged": judged,

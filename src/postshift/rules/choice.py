@@ -2,7 +2,7 @@
 
 With labels, every rule is refitted in every fold. Its score is the metric of its pooled out-of-fold labels. Recalls are
 shrunk towards their mean: without that, classes with one or two rows would make all rules tie at 0. The selection
-(``rules/selection.py``) averages the rules or takes the best one. The result is compared with the base
+(``rules/scoring.py``) averages the rules or takes the best one. The result is compared with the base
 (``rules/verdict.py``) on labels that were not used for the selection. The base is kept unless the probability that the
 result is better is high enough. If the metric only returns scores, there are no folds: each rule is scored once, and
 must beat the base by more than the noise of the rows on which their labels differ.

@@ -57,18 +57,14 @@ def command(
 def _check_folder(out: Path, run: Path, *, force: bool) -> None:
     """Raise if a folder holds anything but an earlier demo that may be replaced."""
     from postshift.cli.errors import FileError, UsageError
+    from postshift.cli.files.folders import check_ours
     from postshift.cli.run.folder import RunWriter
 
     if out.exists() and not out.is_dir():
         raise FileError(f"{out} is a file: name a folder with --out")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    others = [each.name for each in out.iterdir() if not (each == run or each.name.startswith(".") or _is_ours(each))]
-    if others:
-        raise UsageError(
-            f"{out} holds files that are not from a demo ({others[0]}): nothing in it was changed; name another folder "
-            "with --out"
-        )
+    check_ours(out, lambda each: each == run or each.name.startswith(".") or _is_ours(each))
     RunWriter(run, force=True, resume=False)  # raises if it may not replace the run
     if not force:
         raise UsageError(f"{out} already has a demo: add --force to replace it, or name another folder with --out")
@@ -91,7 +87,7 @@ def _write_files(out: Path) -> dict[str, Path]:
     from sklearn.model_selection import cross_val_predict, train_test_split
 
     from postshift.cli.errors import FileError
-    from postshift.cli.files.formats import write_table
+    from postshift.cli.files.file_table import write_table
     from postshift.datasets.bundled import load_embedded
 
     digits = load_embedded("digits")

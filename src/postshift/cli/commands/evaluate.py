@@ -66,8 +66,10 @@ def evaluated(
     """Return scores and confusion matrices of the rows of a file; ``how`` are arguments of :func:`scoring`."""
     import numpy as np
 
-    from postshift.cli.files.parquet_files import read_rows
+    from postshift.cli.files.file_table import read_rows
+    from postshift.core.rows import Rows
     from postshift.estimators.model import positions
+    from postshift.estimators.task import compare_labels
     from postshift.metrics.resolve import metadata_names
     from postshift.report.counts import confusion
     from postshift.report.gather import metric_facts
@@ -81,12 +83,22 @@ def evaluated(
 
         read = metadata_names(chosen.metric)
         rows, labels = labelled_rows(loaded, reader, data, columns=read, scheduler=scheduler)
-    classes = loaded.shifter.classes_
-    truth = positions(rows.labels, classes, name="the labels")
-    after = positions(labels, classes, name="the predicted labels")
+    shifter = loaded.shifter
+    chosen.check(reader.layout, rows.groups, asked=False)
+    truth = positions(rows.labels, shifter.classes_, name="the labels")
+    after = positions(labels, shifter.classes_, name="the predicted labels")
     before = np.argmax(rows.eta, axis=1)
-    found = _compared(loaded, rows, chosen, truth=truth, labels=after, base=before)
-    limits = found.intervals
+    found = compare_labels(
+        chosen.metric,
+        labels=after,
+        base=before,
+        val=Rows.of(rows.eta, labels=truth, weights=rows.weights),
+        classes=shifter.classes_,
+        groups=shifter.groups_,
+        metadata=chosen.metadata(rows),
+        fallback=shifter.fallback_,
+    )
+    limits, about = found.intervals, metric_facts(shifter, None, metric=chosen.metric, groups=rows.groups)
     return {
         "metric": chosen.name,
         "rows": len(rows),
@@ -100,9 +112,9 @@ def evaluated(
             name: confusion(truth, each, n_classes=rows.eta.shape[1], weights=rows.weights).tolist()
             for name, each in (("before", before), ("after", after))
         },
-        "positive_class": chosen.positive_class(reader.layout, rows.groups),
+        "positive_class": about.positive,
         "used_for_the_fit": _side_of_fit(loaded, rows.table.digest),
-        "less_is_better": metric_facts(loaded.shifter, chosen.name, metric=chosen.metric, groups=rows.groups).is_cost,
+        "less_is_better": about.is_cost,
     }
 
 
@@ -136,23 +148,6 @@ def scoring(
         )
     needed = ("label", "sample_weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
     return chosen, loaded.reader(layout, needed=needed, optional=("groups",))
-
-
-def _compared(loaded: Any, rows: Any, chosen: Any, *, truth: Any, labels: Any, base: Any) -> Any:
-    """Compare labels of the rows, given as codes, with the base's."""
-    from postshift.core.rows import Rows
-    from postshift.estimators.task import compare_labels, goal_of, known_groups
-    from postshift.metrics.resolve import GROUPS
-
-    groups, classes = loaded.shifter.groups_, loaded.run.layout.classes
-    metadata = chosen.metadata(rows)
-    chosen.check(loaded.run.layout, rows.groups, asked=False)
-    if groups is None or GROUPS not in metadata:
-        groups = known_groups(chosen.metric, metadata)
-    how: dict[str, Any] = {"classes": classes, "groups": groups, "metadata": metadata}
-    goal = goal_of(chosen.metric, **how)
-    val = Rows.of(rows.eta, labels=truth, weights=rows.weights)
-    return compare_labels(goal, labels=labels, base=base, val=val, fallback=loaded.shifter.fallback_, **how)
 
 
 def _side_of_fit(loaded: Any, digest: str) -> str | None:

@@ -51,8 +51,8 @@ def command(
     Example: postshift predict run new.parquet -o labels.parquet
     """
     from postshift.cli.errors import UsageError
+    from postshift.cli.files.file_table import check_output
     from postshift.cli.files.folders import check_label_folder
-    from postshift.cli.files.formats import check_output
     from postshift.cli.run.rule_file import LoadedRun
 
     console = Console(quiet=quiet, as_json=json)
@@ -79,8 +79,7 @@ def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: 
     import numpy as np
     import pandas as pd
 
-    from postshift.cli.files.formats import write_table
-    from postshift.cli.files.parquet_files import read_rows
+    from postshift.cli.files.file_table import read_rows, write_table
 
     rows = reader.rows(read_rows(data))
     new, changed = columns(rows)

@@ -49,7 +49,7 @@ def command(
     Example: postshift report run --test test.csv
     """
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.formats import check_place
+    from postshift.cli.files.file_table import check_place
     from postshift.cli.run.folder import FACTS, REPORT, TEST_REPORT, as_written, open_run
     from postshift.cli.run.rule_file import LoadedRun
     from postshift.report import Facts, write_report
@@ -81,7 +81,7 @@ def _facts_of_test_rows(loaded: Any, data: Path, stored: Any, **how: Any) -> Any
     from postshift.cli.basis_option import named_functions
     from postshift.cli.commands.evaluate import scoring
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.parquet_files import read_rows
+    from postshift.cli.files.file_table import read_rows
     from postshift.metrics.resolve import GROUPS
     from postshift.report import Facts
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli.errors import UsageError, listed
-from postshift.cli.files.formats import FileTable
+from postshift.cli.files.file_table import FileTable
 from postshift.cli.files.model_file import model_classes, model_eta
 from postshift.cli.files.table_columns import (
     canonical,

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from postshift.cli.errors import FileError, UsageError, WorkError, listed
-from postshift.cli.files.parquet_files import SUFFIX
+from postshift.cli.files.file_table import PARQUET
 
 Ours = Callable[[Path], bool]  # whether postshift wrote a file; a folder or a link is never ours
 MARK = {b"postshift": b"labels"}  # in the metadata of every file of labels
 _STEM = "part-"
-_NAME = re.compile(rf"{_STEM}\d{{6}}{re.escape(SUFFIX)}")
+_NAME = re.compile(rf"{_STEM}\d{{6}}{re.escape(PARQUET)}")
 
 
 def check_ours(folder: Path, ours: Ours) -> None:
@@ -74,7 +74,7 @@ def partition_name(number: int) -> str:
     >>> partition_name(7)
     'part-000007.parquet'
     """
-    return f"{_STEM}{number:06d}{SUFFIX}"
+    return f"{_STEM}{number:06d}{PARQUET}"
 
 
 def check_label_folder(out: Path, *, force: bool) -> None:
@@ -117,7 +117,7 @@ def label_folder(out: Path, *, n_partitions: int) -> Iterator[Path]:
     draft.mkdir()
     try:
         yield draft
-        n_found = sum(1 for _ in draft.glob(f"{_STEM}*{SUFFIX}"))
+        n_found = sum(1 for _ in draft.glob(f"{_STEM}*{PARQUET}"))
         if n_found != n_partitions:
             raise WorkError(
                 f"{n_found} of {n_partitions} partitions are in {out.parent}: the workers must see that folder under "

@@ -11,7 +11,7 @@ import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.cli.errors import FileError, UsageError, first_line, listed
-from postshift.cli.files.formats import FileTable, check_file
+from postshift.cli.files.file_table import FileTable, check_file
 from postshift.cli.files.table_columns import canonical, pick
 from postshift.exceptions import UntrustedError
 
@@ -71,6 +71,7 @@ def import_skops() -> Any:
     skops imports every module of scikit-learn, and some of those import torch, dask or cupy if they are installed: that
     takes seconds.
     """
+    importlib.import_module("scipy.stats")  # it cannot be imported while they are hidden
     hidden = [name for name in _OTHER_ARRAYS if name not in sys.modules]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]  # imports of this name fail

@@ -1,4 +1,4 @@
-"""Several Parquet files as one table: a folder, or a pattern such as ``'rows/*.parquet'``; or a single file."""
+"""Parquet files as one table, in memory or on the workers of a cluster: a folder, or a pattern ``'rows/*.parquet'``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from postshift.cli.errors import FileError, UsageError, listed, one_line
-from postshift.cli.files.formats import FileTable, check_file, digest_of, read_bytes, read_table
+from postshift.cli.files.file_table import PARQUET, FileTable, check_file, digest_of, is_several, read_bytes, read_table
 from postshift.cli.files.separated import TableError, check_names
 from postshift.engines.blocks.column_files import found_files
 from postshift.engines.dask.partitions import together
 from postshift.exceptions import DataNotFoundError
 
-SUFFIX = ".parquet"
 _SAME = "all files must have the same columns, of the same types"
 
 
@@ -122,7 +121,7 @@ def parquet_files(path: Path) -> ParquetFiles:
         except TableError as error:
             raise UsageError(f"{file}: {error}") from error
         except (OSError, ValueError) as error:
-            raise FileError(f"{file} cannot be read as {SUFFIX}: {one_line(error)}: is the file complete?") from error
+            raise FileError(f"{file} cannot be read as {PARQUET}: {one_line(error)}: is the file whole?") from error
         schemas.append(schema)
         _check_alike(files[0], schemas[0], file, schema)
         sizes.append(tuple(known.row_group(place).num_rows for place in range(known.num_row_groups)))
@@ -134,42 +133,38 @@ def parquet_files(path: Path) -> ParquetFiles:
     return found
 
 
-def read_rows(path: Path) -> FileTable:
-    """Return the rows of a file of any format, or of several Parquet files, in memory as one table."""
-    if not _is_several(path):
-        return read_table(path)
+def read_several(path: Path) -> FileTable:
+    """Return the rows of several Parquet files, in memory as one table."""
     import pandas as pd
 
     found = parquet_files(path)
     frames, digests, segments = [], [], []
     for file, sizes in zip(found.files, found.sizes, strict=True):
-        digests.append(digest_of(read_bytes(file)))
-        if sum(sizes):  # the columns of a file without rows may have other types
-            frames.append(read_table(file).frame[list(found.columns)])
-            segments.append((str(file), 0, sum(sizes)))
+        if not sum(sizes):  # the columns of a file without rows may have other types
+            digests.append(digest_of(read_bytes(file)))
+            continue
+        table = read_table(file)
+        digests.append(table.digest)
+        frames.append(table.frame[list(found.columns)])
+        segments.append((str(file), 0, sum(sizes)))
     frame = pd.concat(frames, ignore_index=True)
     return FileTable(path=path, frame=frame, digest=found.digest(digests), segments=tuple(segments))
-
-
-def _is_several(path: Path) -> bool:
-    """Return whether a path is a folder or a pattern."""
-    return path.is_dir() or (not path.exists() and any(each in str(path) for each in "*?["))
 
 
 def _found(path: Path) -> list[Path]:
     """Return the files of a path."""
     files = [path]
-    if _is_several(path):
+    if is_several(path):
         try:
-            files = [Path(file) for file in found_files(path, (SUFFIX,))]
+            files = [Path(file) for file in found_files(path, (PARQUET,))]
         except DataNotFoundError as error:
-            what = f"{path} is a folder without {SUFFIX} files" if path.is_dir() else f"no file matches {str(path)!r}"
+            what = f"{path} is a folder without {PARQUET} files" if path.is_dir() else f"no file matches {str(path)!r}"
             raise FileError(f"{what}: check the path") from error
     for file in files:
-        if file.suffix != SUFFIX:
+        if file.suffix != PARQUET:
             what = "must be" if file == path else f"matches {file.name!r}, which is not"
             raise UsageError(
-                f"{path} {what} a {SUFFIX} file: only Parquet can be read as several files or with --scheduler: "
+                f"{path} {what} a {PARQUET} file: only Parquet can be read as several files or with --scheduler: "
                 "convert it, or name one file without --scheduler"
             )
         check_file(file)

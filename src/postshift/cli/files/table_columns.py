@@ -13,7 +13,7 @@ import numpy as np
 
 from postshift._validation import SUM_TOLERANCE, FloatArray, unknown
 from postshift.cli.errors import UsageError, listed
-from postshift.cli.files.formats import FileTable
+from postshift.cli.files.file_table import FileTable
 
 _WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
 _WIDTH = 40  # characters of a value that is shown

@@ -34,8 +34,8 @@ import postshift
 from postshift.cli.console import as_json
 from postshift.cli.errors import FileError, UsageError, one_line
 from postshift.cli.files.file_rows import Layout
+from postshift.cli.files.file_table import digest_of
 from postshift.cli.files.folders import Ours, check_ours, put_in_place, remove_ours
-from postshift.cli.files.formats import digest_of
 from postshift.cli.files.model_file import SUFFIXES
 from postshift.cli.metric_option import MetricOption, check_stored, copy_suffix, read_stored
 from postshift.core.archive import CONTENT_ERRORS, locked, write_atomically

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,23 +10,22 @@ import numpy as np
 
 from postshift._validation import IntArray
 from postshift.cli.files.file_rows import FileRows
-from postshift.estimators import HistoryRecord
-from postshift.report.gather import metric_facts
+from postshift.report.facts import Metric
 
 COPIED_CELLS = 1_000_000  # probabilities in validation.csv: about 20 MB
 _SEED = 0
 
 
-def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: int | None = None) -> dict[str, Any]:
+def metrics_of(shifter: Any, metric: Metric) -> dict[str, Any]:
     """Return the content of metrics.json: scores on held-out rows, the rules of the menu, diagnostics."""
     record, diagnostics = shifter.diagnostics_.choice, shifter.diagnostics_
-    found: dict[str, Any] = {
-        "metric": name,
-        "positive_class": positive,
+    return {
+        "metric": metric.name,
+        "positive_class": metric.positive,
         "before": shifter.base_score_,
         "after": shifter.score_,
         "gain": shifter.score_ - shifter.base_score_,
-        "less_is_better": metric_facts(shifter, name).is_cost,
+        "less_is_better": metric.is_cost,
         "intervals": None if record.intervals is None else asdict(record.intervals),
         "noise": record.noise,
         "fallback": bool(shifter.fallback_),
@@ -43,16 +40,11 @@ def metrics_of(shifter: Any, *, name: str, positive: str | None = None, n_runs: 
         "notes": list(record.notes),
         "warnings": list(diagnostics.warnings),
     }
-    return found if n_runs is None else {**found, "program_runs": n_runs}
 
 
 def history_csv(shifter: Any) -> str:
     """Return the history as CSV, one line for each iteration."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(HistoryRecord.__dataclass_fields__), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(record) for record in shifter.history_)
-    return stream.getvalue()
+    return str(shifter.history_.to_frame().to_csv(index=False, lineterminator="\n"))
 
 
 def most_rows(n_classes: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,14 +91,11 @@ def _of_kind(value: Any, kind: type) -> Any:
 
 def rule_bytes(shifter: Any, bases: Mapping[str, FittedBasis]) -> bytes:
     """Return the content of the file of a rule."""
-    from postshift.persistence import dump
+    from postshift.persistence.files import skops_bytes
 
     import_skops()
     plain = {name: {"basis": each.basis, "columns": list(each.columns)} for name, each in bases.items()}
-    with tempfile.TemporaryDirectory(prefix="postshift-") as folder:
-        draft = Path(folder) / RULE
-        dump({"shifter": shifter, "bases": plain}, draft)
-        return same_bytes(draft.read_bytes())
+    return same_bytes(skops_bytes({"shifter": shifter, "bases": plain}))
 
 
 def same_bytes(content: bytes) -> bytes:

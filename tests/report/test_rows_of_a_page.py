@@ -147,7 +147,7 @@ def test_a_metric_that_reads_a_column():
 
 def test_a_metric_that_knows_the_validation_rows_only():
     made, other = cases.queried(), cases.random_rows(3, seed=7)
-    with pytest.raises(MetricError, match=r"only knows the labels of the validation rows.*metric=NAME"):
+    with pytest.raises(MetricError, match=r"has its own labels, for the validation rows only: score other rows with"):
         Facts.of(made.shifter, other.eta_val, other.y_val)
     facts = Facts.of(made.shifter, other.eta_val, other.y_val, metric="balanced_accuracy")
     assert facts.metric.name == "balanced_accuracy"

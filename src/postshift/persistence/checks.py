@@ -1,25 +1,31 @@
-"""Check after loading: every object of postshift in a file must be in a place where it belongs.
+"""Checks of models in files: before one is saved, and after one was loaded.
 
-A file can put any class in any place, with attributes that no constructor has checked. So every object is compared with
-the annotation of the attribute that holds it, and the checks of its constructor are repeated.
+Files store functions and classes by name, so lambdas and local ones cannot be saved.
+
+A file can put any class in any place, with attributes that no constructor has checked. So every object that was loaded
+is compared with the annotation of the attribute that holds it, and the checks of its constructor are repeated.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from postshift.exceptions import ArchiveError
-from postshift.persistence.data_classes import KINDS, PARTS, WHOLE, class_name
-from postshift.persistence.savable import attributes_of, parts_of
+from postshift.exceptions import ArchiveError, ExportError
+from postshift.persistence.data_classes import KINDS, NAMES, PARTS, class_name
 
+_LEAVES = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, np.generic)
+_REMEDY = (
+    "define it in a module that can be imported where the model is loaded; the .onnx graph needs neither metric nor "
+    "bases: compute phi outside and feed it"
+)
 _PLAIN: dict[Any, tuple[type, ...]] = {
     str: (str,),
     bool: (bool, np.bool_),
@@ -29,6 +35,60 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 }
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, np.ndarray)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, type)
+
+
+# -- before saving ---------------------------------------------------------------------------------------------
+
+
+def check_savable(model: Any) -> None:
+    """Raise if a lambda, a local function or an object of a local class is anywhere in a model, and say where."""
+    waiting, seen = [("", model)], set()
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        named = value if isinstance(value, types.FunctionType | type) else type(value)
+        if "<" in named.__qualname__:
+            what = "a lambda" if named.__name__ == "<lambda>" else f"defined inside a function ({named.__qualname__})"
+            raise ExportError(f"{place.lstrip('.') or 'the model'} is {what} and cannot be saved: {_REMEDY}")
+        waiting += reversed([(place + step, part) for step, part in parts_of(value)])
+
+
+def not_saved(error: Exception, suffix: str) -> ExportError:
+    """Return the error for a model that pickle or skops cannot save."""
+    return ExportError(f"the model cannot be saved as {suffix}: {error}. If that is an object of your own, {_REMEDY}")
+
+
+def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a container or an object, each with the step that leads to it."""
+    if isinstance(value, type | types.FunctionType):
+        return
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", part) for key, each in value.items() for part in (key, each))
+    elif isinstance(value, np.ndarray):
+        cells = value.ravel().tolist() if value.dtype == object else ()
+        yield from ((f"[{index}]", part) for index, part in enumerate(cells))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{index}]", part) for index, part in enumerate(value))
+    elif isinstance(value, partial):
+        yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+    elif isinstance(value, types.MethodType):
+        yield "", value.__self__
+    yield from ((f".{name}", part) for name, part in attributes_of(value))
+
+
+def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes of an object itself, in its ``__dict__`` and its slots, by name."""
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+# -- after loading ---------------------------------------------------------------------------------------------
 
 
 def check_places(model: Any, *, trusted: Collection[str]) -> None:
@@ -79,13 +139,13 @@ class _Walk:
 
     def _check_free(self, value: Any, hint: _Free, place: str) -> None:
         """Check a value in a place without an annotation."""
-        kind = type(value)
+        kind = class_name(type(value))
         if isinstance(value, _FUNCTIONS):
             if not hint.functions or class_name(value).startswith("postshift."):
                 raise _misplaced(value, "data", place)
         elif kind in PARTS and not hint.parts:
             raise _misplaced(value, "a model, a metric or data", place)
-        elif kind in WHOLE | PARTS:
+        elif kind in NAMES:
             self._check_own(value, place)
         else:
             self._check_held(value, hint if isinstance(value, _CONTAINERS) else _FOREIGN, place)
@@ -101,7 +161,7 @@ class _Walk:
             self._check_container(value, hint, place)
         elif not _fits(value, hint):
             raise _misplaced(value, _said(hint), place)
-        elif type(value) in WHOLE | PARTS:
+        elif class_name(type(value)) in NAMES:
             self._check_own(value, place)
 
     def _check_union(self, value: Any, hint: Any, place: str) -> None:
@@ -133,7 +193,7 @@ class _Walk:
         """Check the attributes of an object of postshift, and repeat the checks of its constructor."""
         kind: Any = type(value)
         given, hints = dict(attributes_of(value)), _hints(kind)
-        if kind in PARTS or _is_plain_dataclass(kind):
+        if class_name(kind) in PARTS or _is_plain_dataclass(kind):
             _check_names(kind, given, place)
         for name, part in given.items():
             if not _is_plain_dataclass(kind) and hasattr(inspect.getattr_static(kind, name, None), "__get__"):
@@ -168,8 +228,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         return type(value) is np.ndarray and value.dtype.kind in "biufSU"
     if hint in KINDS:
-        return type(value) in KINDS[hint]
-    return isinstance(hint, type) and isinstance(value, hint) and type(value) in WHOLE | PARTS
+        return class_name(type(value)) in KINDS[hint]
+    return isinstance(hint, type) and isinstance(value, hint) and class_name(type(value)) in NAMES
 
 
 def _is_plain_dataclass(kind: Any) -> bool:
@@ -196,7 +256,7 @@ def _said(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(map(repr, get_args(hint)))
     if hint in KINDS:
-        return " or ".join(kind.__name__ for kind in KINDS[hint])
+        return " or ".join(name.rpartition(".")[2] for name in KINDS[hint])
     words = {np.ndarray: "an array of numbers or texts", Callable: "a function named in trusted", type(None): "None"}
     return words.get(origin or hint) or str(getattr(hint, "__name__", hint))
 

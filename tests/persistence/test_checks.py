@@ -113,7 +113,7 @@ def share_right(y_true, y_pred):
 
 
 def test_function_of_a_metric_must_be_named(tmp_path):
-    path, here = tmp_path / "metric.skops", "tests.persistence.test_places.share_right"
+    path, here = tmp_path / "metric.skops", "tests.persistence.test_checks.share_right"
     dump(from_labels(share_right), path)
     with pytest.raises(UntrustedError, match=f"not trusted: {here}. If you know"):
         load(path)

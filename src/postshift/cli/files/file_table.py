@@ -22,6 +22,7 @@ from postshift.core.archive import write_arrays, write_atomically
 # Arrays of an npz archive, and the option that names such a column in other formats.
 _ARRAYS = {"labels": "label", "groups": "groups", "weights": "sample_weight"}
 _STEM, _FEATURE = "eta_", "x"
+PARQUET = ".parquet"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +71,20 @@ class FileTable:
                 return file, first + place
             place -= n_rows
         return self.path, place
+
+
+def read_rows(path: Path) -> FileTable:
+    """Return the rows of a file of any format, or of several Parquet files, in memory as one table."""
+    if not is_several(path):
+        return read_table(path)
+    from postshift.cli.files.parquet_files import read_several
+
+    return read_several(path)
+
+
+def is_several(path: Path) -> bool:
+    """Return whether a path is a folder or a pattern."""
+    return path.is_dir() or (not path.exists() and any(each in str(path) for each in "*?["))
 
 
 def read_table(file: Path) -> FileTable:
@@ -238,7 +253,7 @@ _READERS: dict[str, Callable[[bytes], Read]] = {
     ".csv.gz": _read_csv(",", compressed=True),
     ".tsv": _read_csv("\t"),
     ".tsv.gz": _read_csv("\t", compressed=True),
-    ".parquet": _read_parquet,
+    PARQUET: _read_parquet,
     ".feather": _read_arrow,
     ".arrow": _read_arrow,
     ".npz": _read_npz,
@@ -280,7 +295,7 @@ def _write_npz(frame: Any, stream: BinaryIO) -> None:
 _WRITERS: dict[str, Callable[[Any, BinaryIO], object]] = {
     ".csv": _write_csv(","),
     ".tsv": _write_csv("\t"),
-    ".parquet": _write_parquet,
+    PARQUET: _write_parquet,
     ".feather": _write_arrow,
     ".arrow": _write_arrow,
     ".npz": _write_npz,
