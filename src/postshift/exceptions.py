@@ -12,6 +12,7 @@
     │   ├── MissingClassError              the metric needs the recall of a class that has no row
     │   └── SettingError                   a parameter outside its range
     ├── InfeasibleError (ValueError)     limits that no classifier meets together
+    ├── NotCertifiedError (ValueError)   no rule could be certified with these rows
     ├── SolverError (RuntimeError)       the linear program could not be solved
     ├── SingularProbesError (ArithmeticError)   no probe changed a confusion
     ├── AnswerError (ValueError)         an answer that is not a finite number, or has the wrong shape
@@ -84,6 +85,18 @@ class InfeasibleError(PostshiftError, ValueError):
     def __init__(self, message: str, *, conflict: Sequence[str] = (), nearest: Any = None) -> None:
         super().__init__(message)
         self.conflict, self.nearest = tuple(conflict), nearest
+
+
+class NotCertifiedError(PostshiftError, ValueError):
+    """No rule could be certified with these rows.
+
+    ``rule`` is the one that came closest, ``p_value`` that of its tests, and ``rows_needed`` about how many labelled
+    rows would certify it; None if it has no room to spare.
+    """
+
+    def __init__(self, message: str, *, rule: Any = None, p_value: float = 1.0, rows_needed: int | None = None) -> None:
+        super().__init__(message)
+        self.rule, self.p_value, self.rows_needed = rule, p_value, rows_needed
 
 
 class SolverError(PostshiftError, RuntimeError):

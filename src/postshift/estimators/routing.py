@@ -22,8 +22,8 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
-from postshift.exceptions import SettingError
 from postshift.estimators.subject_to import names_read
+from postshift.exceptions import SettingError
 from postshift.metrics.resolve import GROUPS
 
 WEIGHT = "sample_weight"

@@ -53,7 +53,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         For a metric that only returns scores: a journal, a file that keeps every answer. If the metric raises, or the
         process is killed, ``fit`` with the same data resumes and asks no query twice.
     subject_to : str, constraint or list of them, optional
-        What the labels must respect while the metric is maximised: ``"recall[fraud] >= 0.9"``, ``"rate[fraud] <= 0.02"``,
+        Constraints to respect while the metric is maximised: ``"recall[fraud] >= 0.9"``, ``"rate[fraud] <= 0.02"``,
         ``"demographic_parity <= 0.05"``, any metric of the catalogue, or objects of :mod:`postshift.constraints`.
     margin : float or dict, default=0
         How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.

@@ -141,7 +141,7 @@ class Shifts:
             goal = limits.pooled(goal, len(self.classes_))
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         seed = seed_of(self.random_state)
-        method = limits.rule(val, basis=self._constrained_basis(val)) if given else self.method
+        method = limits.rule(self._constrained_basis(val)) if given else self.method
         choice = task.choice(method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}

@@ -13,7 +13,6 @@ from scipy import stats
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
-from postshift.core.rows import Rows
 from postshift.estimators.progress import WRAPPED
 from postshift.exceptions import ConstraintWarning, MetricError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
@@ -74,7 +73,7 @@ class SubjectTo:
             return goal
         return PooledMetric(inner=goal, n_groups=self.n_groups, n_classes=n_classes)
 
-    def rule(self, val: Rows, *, basis: str) -> Constrained:
+    def rule(self, basis: str) -> Constrained:
         """Return the rule to fit."""
         return Constrained(constraints=self.constraints, basis=basis, n_groups=self.n_groups)
 

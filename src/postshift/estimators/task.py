@@ -26,7 +26,7 @@ from postshift.metrics import (
     PredictionOracle,
     resolve_metric,
 )
-from postshift.metrics.resolve import GROUPS, ResolvedMetric, with_metadata
+from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.fitted import Rule
 from postshift.rules.menu import AUTOMATIC, menu, rule_named
@@ -95,8 +95,12 @@ class Task:
         return chosen, n_queries
 
 
-def known_groups(metric: Any, metadata: Mapping[str, Any], *, names: frozenset[str]) -> Any:
-    """Return the distinct groups, sorted, if there are any; raise if some metadata is not among the names read."""
+def known_groups(metric: Any, metadata: Mapping[str, Any], *, names: frozenset[str] | None = None) -> Any:
+    """Return the distinct groups, sorted, if there are any; raise if some metadata is not read.
+
+    ``names`` are what is read, by default what the metric reads.
+    """
+    names = metadata_names(metric) if names is None else names
     for name in metadata:
         if name not in names:
             hint = {"sample_weight": "; did you mean 'sample_weight_val'?"}.get(name, "")

@@ -159,7 +159,7 @@ class ConstrainedProgram:
         size = {"n_bases": rows.n_bases, "n_classes": rows.n_classes}
         nothing = Limits(coefficients=np.empty((0, rows.n_bases, rows.n_classes, rows.n_classes)), bounds=np.empty(0))
         self._program = RateProgram(expected_rates(expectation.engine), limits=nothing, tol=TOL, **size)
-        self._start = expectation.confusion(self._program.columns[0])
+        self.start = expectation.confusion(self._program.columns[0])
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
         """Return the pieces of all constraints at a confusion matrix."""
@@ -167,7 +167,7 @@ class ConstrainedProgram:
 
     def solve(self, shifts: FloatArray | None = None) -> ConstrainedSolution:
         """Return the best single rule; ``shifts`` move the bound of each piece."""
-        at = self._start
+        at = self.start
         for _ in range(N_TANGENTS):
             pieces = self.pieces(at)
             program = self._program.with_limits(self._limits(pieces, self.objective.pieces(at), shifts))
@@ -193,10 +193,8 @@ class ConstrainedProgram:
     def _limits(self, pieces: Sequence[Piece], soft: Sequence[Piece], shifts: FloatArray | None) -> Limits:
         """Return the limits of pieces, the soft ones with a shared slack."""
         moved = np.zeros(len(pieces)) if shifts is None else shifts
-        spaces = [
-            piece.half_space(piece.bound + shift, self._start) for piece, shift in zip(pieces, moved, strict=True)
-        ]
-        spaces += [piece.half_space(0.0, self._start) for piece in soft]
+        spaces = [piece.half_space(piece.bound + shift, self.start) for piece, shift in zip(pieces, moved, strict=True)]
+        spaces += [piece.half_space(0.0, self.start) for piece in soft]
         shape = (len(spaces), *self._program.columns[0].shape)
         return Limits(
             coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(shape),

@@ -1,0 +1,285 @@
+"""A rule with a guarantee: Pareto testing (Learn then Test, with a path of rules from cautious to bold).
+
+1. The path. Rules that maximise the metric under bounds that are stricter or looser than those asked for. They are made
+   without the rows that test, and ordered by how many standard errors of room they are expected to have.
+2. The walk. From the most cautious rule on, the hypothesis "some constraint is violated" is tested at level
+   ``1 - confidence`` on the rows that test. The walk stops at the first rule for which it is not rejected.
+3. The result is the best of the accepted rules by the metric. The chance that a rule which violates a constraint is
+   accepted is at most ``1 - confidence``, whatever the model: a fixed sequence needs no further correction.
+
+Constraints that do not depend on labels (how often a class is predicted, also by group) are tested on rows without
+labels, if there are any that did not make the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from postshift._validation import FloatArray, IntArray
+from postshift.constraints.p_values import TestResult, has_test, rows_needed, test_piece
+from postshift.constraints.pieces import BoundedMetric, Piece
+from postshift.core.mixture import Mixture
+from postshift.core.queries import Fit
+from postshift.core.rows import Posterior, Rows
+from postshift.exceptions import InfeasibleError, MetricError, NotCertifiedError, WeightError
+from postshift.rules.constrained_program import ConstrainedProgram
+from postshift.rules.fitted import FittedRule
+from postshift.rules.problem import Problem
+
+SHIFTS = (
+    0.4,
+    0.3,
+    0.2,
+    0.15,
+    0.12,
+    0.1,
+    0.08,
+    0.06,
+    0.05,
+    0.04,
+    0.03,
+    0.02,
+    0.01,
+    0.0,
+    -0.01,
+    -0.03,
+    -0.06,
+    -0.1,
+    -0.2,
+)
+PATH_ROWS = 20_000  # of rows without labels; the rest of them test
+PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Which constraints were certified, at which confidence, by which tests.
+
+    Attributes
+    ----------
+    confidence : float
+        The probability, at least, that every constraint holds for new rows of the same kind.
+    constraints : tuple of str
+        The constraints.
+    tests : tuple of TestResult
+        The test of each piece of the constraints.
+    p_value : float
+        The largest of their p-values.
+    is_exact : bool
+        Whether every test is exact; a test of a gap between groups is asymptotic.
+    n_rows : int
+        Number of labelled rows that tested.
+    n_unlabelled : int
+        Number of rows without labels that tested.
+    n_tested, n_accepted, n_path : int
+        Number of rules that were tested, that were accepted, and on the path.
+    """
+
+    confidence: float
+    constraints: tuple[str, ...]
+    tests: tuple[TestResult, ...]
+    p_value: float
+    is_exact: bool
+    n_rows: int
+    n_unlabelled: int
+    n_tested: int
+    n_accepted: int
+    n_path: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """A rule of the path, with its expected confusion matrix, its room in standard errors and its tests."""
+
+    rule: FittedRule
+    confusion: FloatArray
+    room: float
+    tests: tuple[TestResult, ...] = ()
+    value: float = float("nan")
+
+    @property
+    def p_value(self) -> float:
+        """The largest p-value of its tests."""
+        return max(test.p_value for test in self.tests)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """A rule of the menu that is already fitted."""
+
+    rule: FittedRule
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return self.rule.name
+
+    def usable(self, problem: Problem) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def bound(self, problem: Problem) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+    def fit(self, problem: Problem) -> Fit[FittedRule]:  # noqa: ARG002
+        """Return the rule."""
+        yield from ()
+        return self.rule
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """The rows that test: labelled rows and, for constraints that need no labels, rows without labels.
+
+    Attributes
+    ----------
+    problem : Problem
+        The labelled rows.
+    unlabelled : Rows, optional
+        Rows without labels that did not make the path.
+    groups : array of shape (n,), optional
+        Their groups, as positions.
+    """
+
+    problem: Problem
+    unlabelled: Rows | None = None
+    groups: IntArray | None = None
+
+    def tested(self, candidate: Candidate, constraints: Sequence[BoundedMetric]) -> Candidate:
+        """Return a candidate with its tests and its metric on the labelled rows."""
+        labels = candidate.rule.labels(self.problem.val)
+        confusion = self.problem.label_confusion(labels)
+        counts = confusion * self.problem.val.n_rows
+        pieces = [piece for constraint in constraints for piece in constraint.pieces(confusion)]
+        return replace(
+            candidate,
+            tests=tuple(test_piece(piece, self._counts(piece, candidate.rule, counts)) for piece in pieces),
+            value=float(self.problem.metric_of(confusion)),
+            confusion=confusion,
+        )
+
+    def _counts(self, piece: Piece, rule: FittedRule, labelled: FloatArray) -> FloatArray:
+        """Return the counts that a piece is tested with: rows without labels if it needs none and has more of them."""
+        rows = self.unlabelled
+        if rows is None or piece.needs_labels or rows.n_rows <= self.problem.val.n_rows:
+            return labelled
+        n_classes = rows.n_classes
+        if len(labelled) > n_classes and self.groups is None:
+            return labelled
+        places = rule.labels(rows) + (0 if self.groups is None else self.groups * n_classes**2)
+        # Any true class will do: the cells of the piece do not depend on it.
+        return np.bincount(places, minlength=labelled.size).reshape(labelled.shape).astype(np.float64)
+
+
+def certify(
+    path: Sequence[Candidate], evidence: Evidence, constraints: Sequence[BoundedMetric], *, confidence: float
+) -> tuple[FittedRule, Certificate]:
+    """Walk a path from cautious to bold; return the best accepted rule with its certificate.
+
+    Raise ``NotCertifiedError`` if not even the most cautious rule is accepted.
+    """
+    delta = 1 - confidence
+    accepted: list[Candidate] = []
+    n_tested = 0
+    for candidate in path:
+        n_tested += 1
+        found = evidence.tested(candidate, constraints)
+        if found.p_value > delta:
+            break
+        accepted.append(found)
+    if not accepted:
+        raise _not_certified([evidence.tested(each, constraints) for each in path], evidence, constraints, delta)
+    best = max(accepted, key=lambda each: each.value)
+    return best.rule, Certificate(
+        confidence=confidence,
+        constraints=tuple(str(each.constraint) for each in constraints),
+        tests=best.tests,
+        p_value=best.p_value,
+        is_exact=all(test.is_exact for test in best.tests),
+        n_rows=evidence.problem.val.n_rows,
+        n_unlabelled=0 if evidence.unlabelled is None else evidence.unlabelled.n_rows,
+        n_tested=n_tested,
+        n_accepted=len(accepted),
+        n_path=len(path),
+    )
+
+
+def make_path(program: ConstrainedProgram, *, basis: str, posterior: Posterior, n_rows: int) -> list[Candidate]:
+    """Return rules from cautious to bold: each is the best of those with at least its room for ``n_rows`` rows."""
+    found: dict[bytes, Candidate] = {}
+    values: dict[bytes, float] = {}
+    for shift in SHIFTS:
+        pieces = program.pieces(program.start)
+        try:
+            solution = program.solve(np.array([-piece.sign * shift for piece in pieces]))
+        except InfeasibleError:
+            continue
+        key = solution.rule.alpha.tobytes()
+        rule = FittedRule(
+            name=f"certified [{basis}]",
+            mixture=Mixture.of([solution.rule], [1.0]),
+            posterior=posterior,
+            basis=basis,
+        )
+        room = min(_room(piece, solution.confusion, n_rows) for piece in program.pieces(solution.confusion))
+        found[key] = Candidate(rule=rule, confusion=solution.confusion, room=room)
+        values[key] = solution.value
+    path: list[Candidate] = []
+    best = -np.inf
+    for key in sorted(found, key=lambda key: (-found[key].room, -values[key])):
+        if values[key] > best:
+            path.append(found[key])
+            best = values[key]
+    return path
+
+
+def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) -> None:
+    """Raise if a constraint has no test, or if the rows have weights."""
+    confusion = problem.label_confusion(np.argmax(problem.val.eta, axis=1))
+    for constraint in constraints:
+        if not all(has_test(piece) for piece in constraint.pieces(confusion)):
+            raise MetricError(
+                f"{str(constraint.constraint)!r} has no test, so it cannot be certified: leave confidence out, or bound "
+                "one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
+                "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
+            )
+    if problem.val.weights is not None:
+        raise WeightError(
+            "confidence needs validation rows without weights: the tests count rows. Leave one of them out"
+        )
+
+
+def _room(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
+    """Return the room of a piece in standard errors, for so many rows."""
+    error = float(np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows))
+    return -piece.miss(confusion) / max(error, 1 / n_rows)
+
+
+def _not_certified(
+    tested: Sequence[Candidate], evidence: Evidence, constraints: Sequence[BoundedMetric], delta: float
+) -> NotCertifiedError:
+    """Return the error that no rule is certified, with the closest rule and the rows that it would need."""
+    if not tested:
+        return NotCertifiedError("no classifier is expected to meet the constraints: relax one of them")
+    closest = min(tested, key=lambda each: each.p_value)
+    pieces = [piece for constraint in constraints for piece in constraint.pieces(closest.confusion)]
+    needed = [rows_needed(piece, closest.confusion, delta=delta) for piece in pieces]
+    enough = None if any(each is None for each in needed) else max(each for each in needed if each is not None)
+    worst = max(closest.tests, key=lambda test: test.p_value)
+    advice = (
+        "it has no room to spare, so more rows would not help: relax a bound"
+        if enough is None
+        else f"with about {enough:,} labelled rows it could be"
+    )
+    return NotCertifiedError(
+        f"nothing can be certified at confidence {1 - delta:g} with {evidence.problem.val.n_rows} labelled rows. The "
+        f"closest rule has {worst.name} {worst.value:.3f} on {worst.n_rows} rows, bound {worst.bound:.3g} "
+        f"(p = {worst.p_value:.3f}); {advice}. if_uncertified='closest' returns it",
+        rule=closest.rule,
+        p_value=closest.p_value,
+        rows_needed=enough,
+    )
