@@ -10,9 +10,10 @@ gains       (L R,)              metric of each probe minus metric of the centre
 alpha       (L, P)              sigma alpha = gains, minimum norm
 ==========  ==================  ===========================================================
 
-The paper prints ``alpha = inverse(Sigma) E``. Two departures: both sides are differences to the centre
-(shifting neither side, as printed, or one, as in Algorithm 3*, does not give the gradient), and the
-solution is that of minimum norm by SVD, because collinear bases and full weights are always singular.
+The centre is the classifier that the probes are around. The paper prints ``alpha = inverse(Sigma) E``. This differs in
+two ways. Both sides are differences to the centre: the paper subtracts it from neither side, or (Algorithm 3*) from one,
+which does not give the gradient. And the solution is that of minimum norm, by SVD, because collinear bases and full
+weights make Sigma singular.
 """
 
 from __future__ import annotations

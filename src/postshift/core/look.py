@@ -12,9 +12,9 @@ ScoreLook       scores of predictions, soft or hard                      one que
 ``ScoreLook`` is in :mod:`postshift.core.score_look`.
 
 Confusion matrices are linear in h, so a view of the newest vertex is enough for all probes around the new iterate. A
-*view* of matrices is an array (1 or 2, parts, 1 + L, R, m): base and, if any, anchor; on each part of the validation
-rows; without and with each basis function. Part 0 is for the elicitation. Part 1, if the rows were split in two
-(Algorithm 3*), is where the gradient is taken.
+*view* of matrices is an array (1 or 2, parts, 1 + L, R, m). Its axes are: the iterate and, if there is one, the anchor;
+the parts of the validation rows; all rows, then the rows weighted with each basis function; the R categories; the
+classes. Weights are elicited on part 0. If the rows were split in two (Algorithm 3*), the gradient is taken on part 1.
 """
 
 from __future__ import annotations

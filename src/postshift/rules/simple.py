@@ -1,4 +1,7 @@
-"""The rules that need no search: the model as it is, the inverse prior, and the stack, alone or below another rule."""
+"""The rules that need no search: the model as it is, the inverse prior, and the stack.
+
+The stack can be used alone, or as the posterior that another rule reads.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rules that search class weights with a softened argmax: the smoothed plug-in and expected utility.
 
 ``h_j(x)`` proportional to ``(w_j p_j(x))^(1/T)`` is a plug-in whose argmax is softened by a temperature T. A metric of
-it is a smooth function of ``theta = log w``. Its gradients lead to weights that follow the noise of few rows less.
+it is a smooth function of ``theta = log w``. Weights found by its gradients overfit few rows less.
 """
 
 from __future__ import annotations
