@@ -25,8 +25,10 @@ from postshift.core.mixture import Mixture
 from postshift.core.queries import Fit
 from postshift.core.rows import Posterior, Rows
 from postshift.exceptions import InfeasibleError, MetricError, NotCertifiedError, WeightError
-from postshift.rules.constrained_program import ConstrainedProgram
+from postshift.rules.constrained import best_posterior
+from postshift.rules.constrained_program import ConstrainedProgram, Expectation, RateObjective
 from postshift.rules.fitted import FittedRule
+from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
 
 SHIFTS = (
@@ -243,8 +245,8 @@ def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) ->
     for constraint in constraints:
         if not all(has_test(piece) for piece in constraint.pieces(confusion)):
             raise MetricError(
-                f"{str(constraint.constraint)!r} has no test, so it cannot be certified: leave confidence out, or bound "
-                "one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
+                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence out, or bound one "
+                "of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
                 "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
             )
     if problem.val.weights is not None:
@@ -283,3 +285,54 @@ def _not_certified(
         p_value=closest.p_value,
         rows_needed=enough,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unlabelled:
+    """Rows without labels, over the same bases, and their groups as positions."""
+
+    rows: Rows
+    groups: IntArray | None = None
+
+    def take(self, places: IntArray) -> Unlabelled:
+        """Return some of the rows."""
+        return Unlabelled(rows=self.rows.take(places), groups=None if self.groups is None else self.groups[places])
+
+
+def certified_rule(
+    problem: Problem,
+    constraints: Sequence[BoundedMetric],
+    *,
+    basis: str,
+    confidence: float,
+    unlabelled: Unlabelled | None = None,
+    n_groups: int = 1,
+    seed: int = 0,
+) -> tuple[FittedRule, Certificate]:
+    """Return a rule that meets the constraints with this confidence, and its certificate.
+
+    The path is made from rows without labels. If there are none, a fifth of the validation rows makes it, and the
+    others test.
+    """
+    check_certifiable(problem, constraints)
+    rng = np.random.default_rng(seed)
+    posterior: Posterior = Identity()
+    if unlabelled is None:
+        order = rng.permutation(problem.val.n_rows)
+        n_path = max(2, round(PATH_SHARE * len(order)))
+        part, problem = problem.take(np.sort(order[:n_path])), problem.take(np.sort(order[n_path:]))
+        posterior = best_posterior(part)
+        path_rows = Unlabelled(rows=part.val, groups=part.confusion_rows(slice(None))[0] // part.n_classes)
+        evidence = Evidence(problem=problem)
+    else:
+        order = rng.permutation(unlabelled.rows.n_rows)
+        n_path = min(PATH_ROWS, len(order) // 2)
+        path_rows, rest = unlabelled.take(np.sort(order[:n_path])), unlabelled.take(np.sort(order[n_path:]))
+        evidence = Evidence(problem=problem, unlabelled=rest.rows, groups=rest.groups)
+    rows = path_rows.rows.through(posterior).over(basis)
+    groups = path_rows.groups if n_groups > 1 else None
+    program = ConstrainedProgram(
+        Expectation.of(rows, groups, n_groups), RateObjective.of(problem.scoring_metric), constraints
+    )
+    path = make_path(program, basis=basis, posterior=posterior, n_rows=problem.val.n_rows)
+    return certify(path, evidence, constraints, confidence=confidence)

@@ -44,12 +44,12 @@ class Expectation:
     shares: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, groups: IntArray | None) -> Expectation:
+    def of(cls, rows: Rows, groups: IntArray | None, n_groups: int = 1) -> Expectation:
         """Return the expectation over rows; groups (n,) are estimated from the basis, class by class."""
         n_bases, n_classes = rows.n_bases, rows.n_classes
         if groups is None:
             return cls(rows=rows, shares=np.ones((1, n_classes, n_bases)))
-        member = np.eye(int(groups.max()) + 1)[groups]
+        member = np.eye(n_groups)[groups]
         shares = np.empty((member.shape[1], n_classes, n_bases))
         for label in range(n_classes):
             weights = (rows.row_weights * rows.eta[:, label])[:, None]
