@@ -1,7 +1,7 @@
 """A rule with a guarantee: Pareto testing (Learn then Test, with a path of rules from cautious to bold).
 
 1. The path. Rules that maximise the metric under bounds that are stricter or looser than those asked for. They are made
-   without the rows that test, and ordered by how many standard errors of room they are expected to have.
+   without the rows that test, and ordered by their expected chance to be accepted.
 2. The walk. From the most cautious rule on, the hypothesis "some constraint is violated" is tested at level
    ``1 - confidence`` on the rows that test. The walk stops at the first rule for which it is not rejected.
 3. The result is the best of the accepted rules by the metric. The chance that a rule which violates a constraint is
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
-from postshift.constraints.p_values import TestResult, has_test, rows_needed, test_piece
+from postshift.constraints.p_values import TestResult, chance_to_certify, has_test, rows_needed, test_piece
 from postshift.constraints.pieces import BoundedMetric, Piece
 from postshift.core.mixture import Mixture
 from postshift.core.queries import Fit
@@ -94,11 +94,14 @@ class Certificate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A rule of the path, with its expected confusion matrix, its room in standard errors and its tests."""
+    """A rule of the path, with its confusion matrix, how cautious it is, and its tests.
+
+    ``caution`` is its expected chance to be accepted, and its smallest room in standard errors.
+    """
 
     rule: FittedRule
     confusion: FloatArray
-    room: float
+    caution: tuple[float, float]
     tests: tuple[TestResult, ...] = ()
     value: float = float("nan")
 
@@ -210,32 +213,31 @@ def certify(
     )
 
 
-def make_path(program: ConstrainedProgram, *, basis: str, posterior: Posterior, n_rows: int) -> list[Candidate]:
-    """Return rules from cautious to bold: each is the best of those with at least its room for ``n_rows`` rows."""
-    found: dict[bytes, Candidate] = {}
-    values: dict[bytes, float] = {}
+def make_path(
+    program: ConstrainedProgram, *, basis: str, posterior: Posterior, n_rows: int, delta: float
+) -> list[Candidate]:
+    """Return rules from cautious to bold, for tests with ``n_rows`` rows at level ``delta``.
+
+    Each rule is the best of those that are at least as cautious.
+    """
+    found: dict[bytes, tuple[Candidate, float]] = {}
     for shift in SHIFTS:
-        pieces = program.pieces(program.start)
+        shifts = np.array([-piece.sign * shift for piece in program.pieces(program.start)])
         try:
-            solution = program.solve(np.array([-piece.sign * shift for piece in pieces]))
+            solution = program.solve(shifts)
         except InfeasibleError:
             continue
-        key = solution.rule.alpha.tobytes()
-        rule = FittedRule(
-            name=f"certified [{basis}]",
-            mixture=Mixture.of([solution.rule], [1.0]),
-            posterior=posterior,
-            basis=basis,
-        )
-        room = min(_room(piece, solution.confusion, n_rows) for piece in program.pieces(solution.confusion))
-        found[key] = Candidate(rule=rule, confusion=solution.confusion, room=room)
-        values[key] = solution.value
+        mixture = Mixture.of([solution.rule], [1.0])
+        rule = FittedRule(name=f"certified [{basis}]", mixture=mixture, posterior=posterior, basis=basis)
+        caution = _caution(program.pieces(solution.confusion), solution.confusion, n_rows, delta)
+        candidate = Candidate(rule=rule, confusion=solution.confusion, caution=caution)
+        found[solution.rule.alpha.tobytes()] = candidate, solution.value
     path: list[Candidate] = []
     best = -np.inf
-    for key in sorted(found, key=lambda key: (-found[key].room, -values[key])):
-        if values[key] > best:
-            path.append(found[key])
-            best = values[key]
+    for candidate, value in sorted(found.values(), key=lambda each: (each[0].caution, each[1]), reverse=True):
+        if value > best:
+            path.append(candidate)
+            best = value
     return path
 
 
@@ -245,8 +247,8 @@ def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) ->
     for constraint in constraints:
         if not all(has_test(piece) for piece in constraint.pieces(confusion)):
             raise MetricError(
-                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence out, or bound one "
-                "of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
+                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence out, or bound "
+                "one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
                 "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
             )
     if problem.val.weights is not None:
@@ -255,10 +257,12 @@ def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) ->
         )
 
 
-def _room(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
-    """Return the room of a piece in standard errors, for so many rows."""
-    error = float(np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows))
-    return -piece.miss(confusion) / max(error, 1 / n_rows)
+def _caution(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
+    """Return the smallest chance of a piece to be accepted, in steps of a percent, and the smallest room."""
+    chances = [chance_to_certify(piece, confusion, n_rows, delta=delta) for piece in pieces]
+    errors = [np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows) for piece in pieces]
+    rooms = [-piece.miss(confusion) / max(error, 1 / n_rows) for piece, error in zip(pieces, errors, strict=True)]
+    return round(min(chances), 2), float(min(rooms))
 
 
 def _not_certified(
@@ -334,5 +338,5 @@ def certified_rule(
     program = ConstrainedProgram(
         Expectation.of(rows, groups, n_groups), RateObjective.of(problem.scoring_metric), constraints
     )
-    path = make_path(program, basis=basis, posterior=posterior, n_rows=problem.val.n_rows)
+    path = make_path(program, basis=basis, posterior=posterior, n_rows=problem.val.n_rows, delta=1 - confidence)
     return certify(path, evidence, constraints, confidence=confidence)
