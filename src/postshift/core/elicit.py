@@ -12,8 +12,8 @@ alpha       (L, P)              sigma alpha = gains, minimum norm
 
 The centre is the classifier that the probes are around. The paper prints ``alpha = inverse(Sigma) E``. This differs in
 two ways. Both sides are differences to the centre: the paper subtracts it from neither side or, in Algorithm 3*, from
-one, which does not give the gradient. And the solution is that of minimum norm, by SVD, because collinear bases and full
-weights make Sigma singular.
+one, which does not give the gradient. And the solution is that of minimum norm, by SVD, because collinear bases and
+full weights make Sigma singular.
 """
 
 from __future__ import annotations
