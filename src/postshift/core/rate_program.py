@@ -111,7 +111,7 @@ class Limits:
 
     def excess(self, rates: FloatArray) -> FloatArray:
         """Return by how much each limit is exceeded by rates (L, m, m); negative where there is room."""
-        return np.asarray(self.coefficients.reshape(len(self), -1) @ rates.reshape(-1) - self.bounds)
+        return np.asarray(np.tensordot(self.coefficients, rates, axes=3) - self.bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -112,6 +112,11 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
     margin : float or dict, default=0
         How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.
         Without a margin, expect a constraint to be missed a little on new rows about every second time.
+    confidence : float, optional
+        The probability with which all constraints must hold for new rows: 0.95, for example. The rule is then certified
+        by tests on the validation rows, and ``margin`` is not used.
+    if_uncertified : {"raise", "closest"}, default="raise"
+        If no rule can be certified: raise ``NotCertifiedError``, or return the closest rule with a warning.
     n_jobs : int, optional
         Number of processes that fit the model's folds and score the rules.
     random_state : int, RandomState or None, default=0
@@ -142,6 +147,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         Greater is better; scores of a cost are negative.
     constraints_ : tuple of ConstraintRecord
         How each constraint of ``subject_to`` holds on validation rows that were not used for the fit.
+    certificate_ : Certificate or None
+        With ``confidence``: what was certified, by which tests, on how many rows.
     fallback_ : bool
         Whether the model is kept as it is because no rule was better.
     n_queries_ : int
@@ -180,6 +187,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         session: Any = None,
         subject_to: Any = None,
         margin: Any = 0.0,
+        confidence: float | None = None,
+        if_uncertified: str = "raise",
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -194,6 +203,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         self.session = session
         self.subject_to = subject_to
         self.margin = margin
+        self.confidence = confidence
+        self.if_uncertified = if_uncertified
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -208,6 +219,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         y_val: Any = None,
         sample_weight: Any = None,
         sample_weight_val: Any = None,
+        *,
+        X_unlabelled: Any = None,
+        groups_unlabelled: Any = None,
         **params: Any,
     ) -> Self:
         """Fit the model, unless it is frozen, and the shift.
@@ -224,6 +238,9 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         sample_weight, sample_weight_val : array-like of shape (n,), optional
             Sample weights, for the model's fit (if it takes them) and for the metric. The rule does not depend on their
             scale; rows with weight 0 are left out of its fit.
+        X_unlabelled, groups_unlabelled : array-likes, optional
+            With ``confidence``: rows without labels, and their groups, from the same source as the validation rows.
+            They leave all validation rows to the tests, and certify how often classes are predicted.
         **params
             Metadata such as ``groups`` or costs. It is passed to the metric (for the validation rows) if the metric
             reads it, to the splitter, and to the model's fit.
@@ -262,6 +279,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                 train_rows, val_rows = self._both_sides(train, gathered)
                 if rows is not None and train_rows is not None:
                     train_rows = rows.behind(train_rows, self._rows_of(self.bases_))
+                new = None if X_unlabelled is None else self._rows_of(self.bases_)(X_unlabelled)
                 self._learn(
                     goal,
                     train=train_rows,
@@ -270,6 +288,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                     fold_groups=gathered.fold_groups,
                     progress=progress,
                     caught=caught,
+                    unlabelled=self._unlabelled(groups_unlabelled, rows=new),
                     marks=self._marks(train, gathered),
                 )
         return self

@@ -58,6 +58,11 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     margin : float or dict, default=0
         How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.
         Without a margin, expect a constraint to be missed a little on new rows about every second time.
+    confidence : float, optional
+        The probability with which all constraints must hold for new rows: 0.95, for example. The rule is then certified
+        by tests on the validation rows, and ``margin`` is not used.
+    if_uncertified : {"raise", "closest"}, default="raise"
+        If no rule can be certified: raise ``NotCertifiedError``, or return the closest rule with a warning.
     n_jobs : int, optional
         Number of processes that score the rules.
     random_state : int, RandomState or None, default=0
@@ -84,6 +89,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         Greater is better; scores of a cost are negative.
     constraints_ : tuple of ConstraintRecord
         How each constraint of ``subject_to`` holds on validation rows that were not used for the fit.
+    certificate_ : Certificate or None
+        With ``confidence``: what was certified, by which tests, on how many rows.
     fallback_ : bool
         Whether the model is kept as it is because no rule was better.
     n_queries_ : int
@@ -119,6 +126,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         session: Any = None,
         subject_to: Any = None,
         margin: Any = 0.0,
+        confidence: float | None = None,
+        if_uncertified: str = "raise",
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -130,6 +139,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         self.session = session
         self.subject_to = subject_to
         self.margin = margin
+        self.confidence = confidence
+        self.if_uncertified = if_uncertified
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -145,6 +156,9 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         *,
         sample_weight_val: Any = None,
         sample_weight_train: Any = None,
+        eta_unlabelled: Any = None,
+        phi_unlabelled: Any = None,
+        groups_unlabelled: Any = None,
         **metadata: Any,
     ) -> Self:
         """Fit the shift to validation rows.
@@ -164,6 +178,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
             Sample weights. Their scale does not matter; rows with weight 0 are left out.
+        eta_unlabelled, phi_unlabelled, groups_unlabelled : array-like, optional
+            With ``confidence``: probabilities, basis functions and groups of rows without labels, from the same source
+            as the validation rows. They leave all validation rows to the tests, and certify how often classes are
+            predicted.
         **metadata : array-likes of shape (n_val,)
             ``groups`` for metrics over groups, and what your own metric takes.
 
@@ -188,6 +206,12 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
             self.groups_ = known_groups(self.metric, metadata, names=names_read(self))
+            unlabelled = self._unlabelled(
+                groups_unlabelled,
+                rows=None
+                if eta_unlabelled is None
+                else self._rows_of("unlabelled")(eta_unlabelled, _named_phi(phi_unlabelled)),
+            )
             goal = goal_of(
                 self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata, pos_label=self.pos_label
             )
@@ -200,6 +224,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                     fold_groups=None,
                     progress=progress,
                     caught=caught,
+                    unlabelled=unlabelled,
                     marks={
                         "val_mark": mark_of(val.eta, val.labels),
                         "train_mark": None if train is None else mark_of(train.eta, train.labels),

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -18,15 +19,30 @@ from postshift.core.mixture import Mixture
 from postshift.core.queries import ScoredRule
 from postshift.core.rows import CONSTANT, Rows
 from postshift.core.session import Session
+from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import Diagnostics, History, Mark, conditioning
-from postshift.estimators.subject_to import ConstraintRecord, SubjectTo, constraints_of, warn_of_violations
-from postshift.estimators.task import make_task
-from postshift.exceptions import LabelError, NotFinishedError, PostshiftWarning, SmallValidationWarning
+from postshift.estimators.subject_to import (
+    ConstraintRecord,
+    SubjectTo,
+    constraints_of,
+    guarantee_of,
+    warn_of_violations,
+)
+from postshift.estimators.task import Task, make_task
+from postshift.exceptions import (
+    LabelError,
+    NotFinishedError,
+    PostshiftWarning,
+    SettingError,
+    ShapeError,
+    SmallValidationWarning,
+)
 from postshift.metrics.resolve import ResolvedMetric
+from postshift.rules.certified import Certificate, Unlabelled
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
-from postshift.rules.fitted import FittedRule
+from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.menu import check_method
 from postshift.rules.posterior import FLOOR
 from postshift.rules.record import Record
@@ -48,6 +64,8 @@ class Shifts:
     session: Any = None
     subject_to: Any = None
     margin: Any = 0.0
+    confidence: float | None = None
+    if_uncertified: str = "raise"
     n_jobs: int | None
     random_state: Any
     classes_: Any
@@ -56,7 +74,8 @@ class Shifts:
     diagnostics_: Diagnostics
     history_: History
     held_out_: HeldOut
-    constraints_: tuple[ConstraintRecord, ...] = ()  # old files do not have it
+    constraints_: tuple[ConstraintRecord, ...] = ()  # old files have neither
+    certificate_: Certificate | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the attributes from a file, in which the history is a plain tuple."""
@@ -118,6 +137,7 @@ class Shifts:
             vars(self).pop(name, None)
         check_method(self.method)
         constraints_of(self)
+        guarantee_of(self)
         if self.budget is not None:
             check_count(self.budget, name="budget", low=1)
 
@@ -132,6 +152,7 @@ class Shifts:
         progress: Progress,
         caught: list[str],
         marks: Mapping[str, Mark | None],
+        unlabelled: Unlabelled | None = None,
     ) -> None:
         """Fit the rule and set the fitted attributes; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
@@ -141,7 +162,7 @@ class Shifts:
             goal = limits.pooled(goal, len(self.classes_))
         task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
         seed = seed_of(self.random_state)
-        method = limits.rule(self._constrained_basis(val)) if given else self.method
+        method, self.certificate_ = self._method(task, limits, unlabelled=unlabelled) if given else (self.method, None)
         choice = task.choice(method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
@@ -151,6 +172,10 @@ class Shifts:
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
         self.constraints_ = limits.records(task.problem, chosen.held_out) if given else ()
+        if given:
+            chosen = replace(
+                chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
+            )
         warn_of_violations(self.constraints_)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
@@ -163,10 +188,35 @@ class Shifts:
             **marks,
         )
 
-    def _constrained_basis(self, val: Rows) -> str:
-        """Return the basis of a constrained rule: the last one that was given; weights are constant if none was."""
+    def _unlabelled(self, groups: Any, *, rows: Rows | None) -> Unlabelled | None:
+        """Return rows without labels with their groups, if there are any; raise if nothing would read them."""
+        if rows is None:
+            if groups is not None:
+                raise ShapeError("groups_unlabelled belong to rows without labels: give those too")
+            return None
+        if self.confidence is None:
+            raise SettingError("rows without labels serve a guarantee: give subject_to=... and confidence=... too")
+        if groups is None or self.groups_ is None:
+            return Unlabelled(rows=rows)
+        values = one_a_row(groups, name="groups_unlabelled")
+        return Unlabelled(
+            rows=rows, groups=positions(values, self.groups_, name="groups_unlabelled", what="groups of the fit")
+        )
+
+    def _method(
+        self, task: Task, limits: SubjectTo, *, unlabelled: Unlabelled | None
+    ) -> tuple[Rule, Certificate | None]:
+        """Return the rule that respects the constraints, and its certificate if one was asked for.
+
+        Its basis is the last one that was given; if none was, its weights are constant.
+        """
         chosen = getattr(self, "basis", None) != "auto" or self.groups_ is not None
-        return list(val.bases)[-1] if chosen else CONSTANT
+        basis = list(task.problem.val.bases)[-1] if chosen else CONSTANT
+        how = guarantee_of(self)
+        if how is None:
+            return limits.rule(basis), None
+        seed = seed_of(self.random_state)
+        return limits.certified(task.problem, basis=basis, unlabelled=unlabelled, how=how, seed=seed)
 
 
 def _same(rule: AveragedRule) -> AveragedRule:

@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from postshift._validation import check_in_range
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
 from postshift.estimators.progress import WRAPPED
-from postshift.exceptions import ConstraintWarning, MetricError, SettingError
+from postshift.exceptions import ConstraintWarning, MetricError, NotCertifiedError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
+from postshift.rules.certified import Certificate, Given, Unlabelled, certified_rule
 from postshift.rules.constrained import Constrained
 from postshift.rules.problem import Problem
+from postshift.rules.record import Record
 from postshift.rules.scoring import HeldOut
 
+UNCERTIFIED = ("raise", "closest")
 LEVEL = 0.95  # of the interval of a constraint's value
 
 
@@ -46,6 +50,20 @@ class ConstraintRecord:
     low: float
     high: float
     holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """The confidence of a guarantee, and what to do if nothing can be certified."""
+
+    confidence: float
+    if_uncertified: str = "raise"
+
+    def __post_init__(self) -> None:
+        """Raise if the confidence is not between 0.5 and 1, or the other parameter is unknown."""
+        check_in_range(self.confidence, name="confidence", low=0.5, high=1, open_high=True)
+        if self.if_uncertified not in UNCERTIFIED:
+            raise SettingError(f"if_uncertified must be one of {UNCERTIFIED}. Got {self.if_uncertified!r} instead")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,6 +95,30 @@ class SubjectTo:
         """Return the rule to fit."""
         return Constrained(constraints=self.constraints, basis=basis, n_groups=self.n_groups)
 
+    def certified(
+        self, problem: Problem, *, basis: str, unlabelled: Unlabelled | None, how: Guarantee, seed: int
+    ) -> tuple[Given, Certificate | None]:
+        """Return a rule that meets the constraints with a confidence, and its certificate.
+
+        If nothing can be certified, raise or, if so asked, return the closest rule without a certificate.
+        """
+        if unlabelled is None and problem.train is not None:
+            unlabelled = Unlabelled(rows=problem.train.in_memory(), may_test=False)
+        given: Any = {"basis": basis, "unlabelled": unlabelled, "n_groups": self.n_groups, "seed": seed}
+        try:
+            rule, certificate = certified_rule(problem, self.constraints, confidence=how.confidence, **given)
+        except NotCertifiedError as error:
+            if how.if_uncertified == "raise" or error.rule is None:
+                raise
+            warnings.warn(f"{error}", ConstraintWarning, stacklevel=4 + WRAPPED)
+            return Given(rule=error.rule), None
+        return Given(rule=rule), certificate
+
+    def reason(self, record: Record, records: Sequence[ConstraintRecord]) -> str:
+        """Return the reason for the result in one sentence."""
+        held = ", ".join(f"{each.text} ({each.value:.3f})" for each in records)
+        return f"{record.score:.3f} subject to {held}; the base has {record.base_score:.3f} without constraints"
+
     def records(self, problem: Problem, held_out: HeldOut) -> tuple[ConstraintRecord, ...]:
         """Return how the constraints hold on the labels that were not used for the fit."""
         judged = problem if len(held_out.rows) == problem.val.n_rows else problem.take(held_out.rows)
@@ -106,12 +148,21 @@ def constraints_of(owner: Any) -> tuple[Constraint, ...]:
     """Return the constraints that an estimator was given; raise if they cannot be read."""
     subject_to = getattr(owner, "subject_to", None)
     if subject_to is None:
+        if getattr(owner, "confidence", None) is not None:
+            raise SettingError("confidence is about constraints: give subject_to=... too")
         return ()
     if owner.method != "auto":
         raise SettingError(
             f"subject_to has its own method, and method={owner.method!r} was given: leave method or subject_to out"
         )
     return read_constraints(subject_to, margin=owner.margin)
+
+
+def guarantee_of(owner: Any) -> Guarantee | None:
+    """Return the guarantee that an estimator was asked for, if any."""
+    if owner.confidence is None:
+        return None
+    return Guarantee(confidence=owner.confidence, if_uncertified=owner.if_uncertified)
 
 
 def names_read(owner: Any) -> frozenset[str]:

@@ -293,14 +293,19 @@ def _not_certified(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unlabelled:
-    """Rows without labels, over the same bases, and their groups as positions."""
+    """Rows without labels, over the same bases, and their groups as positions.
+
+    ``may_test`` is false for rows that come from another source than the validation rows: they only make the path.
+    """
 
     rows: Rows
     groups: IntArray | None = None
+    may_test: bool = True
 
     def take(self, places: IntArray) -> Unlabelled:
         """Return some of the rows."""
-        return Unlabelled(rows=self.rows.take(places), groups=None if self.groups is None else self.groups[places])
+        groups = None if self.groups is None else self.groups[places]
+        return replace(self, rows=self.rows.take(places), groups=groups)
 
 
 def certified_rule(
@@ -321,7 +326,7 @@ def certified_rule(
     check_certifiable(problem, constraints)
     rng = np.random.default_rng(seed)
     posterior: Posterior = Identity()
-    if unlabelled is None:
+    if unlabelled is None or (n_groups > 1 and unlabelled.groups is None):
         order = rng.permutation(problem.val.n_rows)
         n_path = max(2, round(PATH_SHARE * len(order)))
         part, problem = problem.take(np.sort(order[:n_path])), problem.take(np.sort(order[n_path:]))
@@ -330,13 +335,15 @@ def certified_rule(
         evidence = Evidence(problem=problem)
     else:
         order = rng.permutation(unlabelled.rows.n_rows)
-        n_path = min(PATH_ROWS, len(order) // 2)
+        n_path = min(PATH_ROWS, len(order) // 2 if unlabelled.may_test else len(order))
         path_rows, rest = unlabelled.take(np.sort(order[:n_path])), unlabelled.take(np.sort(order[n_path:]))
-        evidence = Evidence(problem=problem, unlabelled=rest.rows, groups=rest.groups)
+        evidence = Evidence(problem=problem)
+        if unlabelled.may_test:
+            evidence = Evidence(problem=problem, unlabelled=rest.rows, groups=rest.groups)
     rows = path_rows.rows.through(posterior).over(basis)
     groups = path_rows.groups if n_groups > 1 else None
     program = ConstrainedProgram(
-        Expectation.of(rows, groups, n_groups), RateObjective.of(problem.scoring_metric), constraints
+        Expectation.of(rows, groups, n_groups=n_groups), RateObjective.of(problem.scoring_metric), constraints
     )
     path = make_path(program, basis=basis, posterior=posterior, n_rows=problem.val.n_rows, delta=1 - confidence)
     return certify(path, evidence, constraints, confidence=confidence)

@@ -68,9 +68,8 @@ class Constrained:
         rows = problem.val.through(posterior).over(self.basis)
         categories, _ = problem.confusion_rows(slice(None))
         groups = categories // problem.n_classes if self.n_groups > 1 else None
-        program = ConstrainedProgram(
-            Expectation.of(rows, groups), RateObjective.of(problem.scoring_metric), self.constraints
-        )
+        expectation = Expectation.of(rows, groups, n_groups=self.n_groups)
+        program = ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
         found = self._feasible(program, None)
         shifts = self._shifts(problem, program, found)
         for done in range(1, N_ROUNDS):

@@ -21,6 +21,7 @@ from postshift.core.plugin import PlugIn
 from postshift.core.rate_program import Limits, RateProgram, RateSolution, expected_rates
 from postshift.core.rows import Rows
 from postshift.engines.memory import MemoryEngine
+from postshift.exceptions import InfeasibleError
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.penalised import Penalised
 
@@ -44,7 +45,7 @@ class Expectation:
     shares: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, groups: IntArray | None, n_groups: int = 1) -> Expectation:
+    def of(cls, rows: Rows, groups: IntArray | None, *, n_groups: int = 1) -> Expectation:
         """Return the expectation over rows; groups (n,) are estimated from the basis, class by class."""
         n_bases, n_classes = rows.n_bases, rows.n_classes
         if groups is None:
@@ -166,7 +167,19 @@ class ConstrainedProgram:
         return tuple(piece for constraint in self.constraints for piece in constraint.pieces(confusion))
 
     def solve(self, shifts: FloatArray | None = None) -> ConstrainedSolution:
-        """Return the best single rule; ``shifts`` move the bound of each piece."""
+        """Return the best single rule; ``shifts`` move the bound of each piece.
+
+        Raise ``InfeasibleError`` if no classifier meets the constraints, with what each of them can reach.
+        """
+        try:
+            return self._solved(shifts)
+        except InfeasibleError as error:
+            if shifts is not None:
+                raise
+            raise InfeasibleError(self._conflict(error), conflict=error.conflict, nearest=error.nearest) from None
+
+    def _solved(self, shifts: FloatArray | None) -> ConstrainedSolution:
+        """Return the best single rule; constraints that are not linear are replaced by their tangents."""
         at = self.start
         for _ in range(N_TANGENTS):
             pieces = self.pieces(at)
@@ -189,6 +202,18 @@ class ConstrainedProgram:
             lambda rates: sign * self.expectation.on_rates(constraint.slopes(self.expectation.confusion(rates))),
         )
         return float(sign * found.value)
+
+    def _conflict(self, error: InfeasibleError) -> str:
+        """Return the message that the constraints exclude each other, with what each can reach on these rows."""
+        nearest = self.expectation.confusion(error.nearest.rates)
+        missed = [each for each in self.constraints if each.miss(nearest) > -TOL]
+        facts = [
+            f"{each.constraint.term} reaches {self.reach(each):.3f} at best alone, {each.value(nearest):.3f} in the "
+            f"nearest compromise ({each.constraint.sense} {each.constraint.bound:g} is asked)"
+            for each in missed or self.constraints
+        ]
+        together = "constraints" if len(missed) != 1 else "constraint"
+        return f"no classifier meets the {together} on these rows: {'; '.join(facts)}. Relax a bound"
 
     def _limits(self, pieces: Sequence[Piece], soft: Sequence[Piece], shifts: FloatArray | None) -> Limits:
         """Return the limits of pieces, the soft ones with a shared slack."""
