@@ -214,7 +214,9 @@ class Shifts:
         basis = list(task.problem.val.bases)[-1] if chosen else CONSTANT
         how = guarantee_of(self)
         if how is None:
-            return limits.rule(basis), None
+            rule = limits.rule(basis)
+            rule.check(task.problem)
+            return rule, None
         seed = seed_of(self.random_state)
         return limits.certified(task.problem, basis=basis, unlabelled=unlabelled, how=how, seed=seed)
 

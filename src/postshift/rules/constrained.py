@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 from postshift._validation import FloatArray
 from postshift.constraints.pieces import BoundedMetric
 from postshift.core.mixture import Mixture
+from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Posterior
 from postshift.exceptions import InfeasibleError
@@ -61,16 +62,22 @@ class Constrained:
         """Return 0."""
         return 0
 
+    def check(self, problem: Problem) -> None:
+        """Raise ``InfeasibleError`` if no classifier meets the constraints on all rows."""
+        self._program(problem, best_posterior(problem)).solve()
+
     def fit(self, problem: Problem) -> Fit[FittedRule]:
-        """Solve the program, and correct its bounds by the labels."""
+        """Solve the program, and correct its bounds by the labels.
+
+        If no classifier meets the constraints on these rows, which may be a fold, the nearest one is returned.
+        """
         yield from ()
         posterior = best_posterior(problem)
-        rows = problem.val.through(posterior).over(self.basis)
-        categories, _ = problem.confusion_rows(slice(None))
-        groups = categories // problem.n_classes if self.n_groups > 1 else None
-        expectation = Expectation.of(rows, groups, n_groups=self.n_groups)
-        program = ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
-        found = self._feasible(program, None)
+        program = self._program(problem, posterior)
+        try:
+            found = program.solve()
+        except InfeasibleError as error:
+            return self._fitted(error.nearest.rule, posterior, "the constraints cannot be met on these rows")
         shifts = self._shifts(problem, program, found)
         for done in range(1, N_ROUNDS):
             found = self._feasible(program, shifts)
@@ -78,17 +85,28 @@ class Constrained:
         found = self._feasible(program, shifts)
         gain = found.randomised.value - found.value
         note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
-        mixture = Mixture.of([found.rule], [1.0])
+        return self._fitted(found.rule, posterior, note)
+
+    def _program(self, problem: Problem, posterior: Posterior) -> ConstrainedProgram:
+        """Return the program on the validation rows."""
+        rows = problem.val.through(posterior).over(self.basis)
+        categories, _ = problem.confusion_rows(slice(None))
+        groups = categories // problem.n_classes if self.n_groups > 1 else None
+        expectation = Expectation.of(rows, groups, n_groups=self.n_groups)
+        return ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
+
+    def _fitted(self, rule: PlugIn, posterior: Posterior, note: str) -> FittedRule:
+        """Return a single plug-in rule as a fitted rule."""
+        mixture = Mixture.of([rule], [1.0])
         return FittedRule(name=self.name, mixture=mixture, posterior=posterior, basis=self.basis, note=note)
 
-    def _feasible(self, program: ConstrainedProgram, shifts: FloatArray | None) -> ConstrainedSolution:
+    @staticmethod
+    def _feasible(program: ConstrainedProgram, shifts: FloatArray) -> ConstrainedSolution:
         """Return the solution; shifts that no classifier can meet are halved."""
         for _ in range(N_HALVINGS):
             try:
                 return program.solve(shifts)
             except InfeasibleError:
-                if shifts is None:
-                    raise
                 shifts = shifts / 2
         return program.solve()
 
