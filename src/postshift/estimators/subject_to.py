@@ -93,7 +93,7 @@ class SubjectTo:
 
     def rule(self, basis: str) -> Constrained:
         """Return the rule to fit."""
-        return Constrained(constraints=self.constraints, basis=basis, n_groups=self.n_groups)
+        return Constrained(constraints=self.constraints, basis=basis)
 
     def certified(
         self, problem: Problem, *, basis: str, unlabelled: Unlabelled | None, how: Guarantee, seed: int

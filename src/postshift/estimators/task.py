@@ -26,6 +26,7 @@ from postshift.metrics import (
     PredictionOracle,
     resolve_metric,
 )
+from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.fitted import Rule
@@ -58,7 +59,9 @@ class Task:
             # A function of labels may need every class in every fold.
             in_folds = self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
             folds = _QUERY_FOLDS if budget is None and in_folds else 0
-            return Choice(how=AUTOMATIC[method], query_folds=folds, **how)
+            # A gap between groups that each rule keeps small is not small in an average of rules.
+            has_gap = isinstance(self.problem.metric, Penalised)
+            return Choice(how="best" if has_gap else AUTOMATIC[method], query_folds=folds, **how)
         rule = rule_named(method, self.problem)
         return Choice(how="only", entries=(Base(),) if rule == Base() else (Base(), rule), **how)
 

@@ -41,18 +41,15 @@ class Constrained:
         The constraints, for the categories of the problem.
     basis : str
         The name of a basis of the rows.
-    n_groups : int
-        Number of groups; the categories of the problem are (group, class) pairs.
     """
 
-    constraints: tuple[BoundedMetric, ...]
+    constraints: tuple[BoundedMetric, ...] = ()
     basis: str = CONSTANT
-    n_groups: int = 1
 
     @property
     def name(self) -> str:
         """The name of the rule."""
-        return f"constrained [{self.basis}]"
+        return f"{'constrained' if self.constraints else 'rate program'} [{self.basis}]"
 
     def usable(self, problem: Problem) -> bool:
         """Return whether there are labels and this basis."""
@@ -91,8 +88,9 @@ class Constrained:
         """Return the program on the validation rows."""
         rows = problem.val.through(posterior).over(self.basis)
         categories, _ = problem.confusion_rows(slice(None))
-        groups = categories // problem.n_classes if self.n_groups > 1 else None
-        expectation = Expectation.of(rows, groups, n_groups=self.n_groups)
+        n_groups = problem.n_categories // problem.n_classes
+        groups = categories // problem.n_classes if n_groups > 1 else None
+        expectation = Expectation.of(rows, groups, n_groups=n_groups)
         return ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
 
     def _fitted(self, rule: PlugIn, posterior: Posterior, note: str) -> FittedRule:
@@ -118,6 +116,7 @@ class Constrained:
         categories, weights = problem.confusion_rows(slice(None))
         chances, n_rows = program.expectation.chances(), 1 / float(np.sum(weights**2))
         margins = [c.constraint.margin for c in self.constraints for _ in c.pieces(found.confusion)]
+        margins += [0.0] * (len(found.pieces) - len(margins))
         shifts = []
         for piece, seen, margin in zip(found.pieces, program.pieces(labelled), margins, strict=True):
             influence = piece.influence(found.confusion)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -163,8 +163,9 @@ class ConstrainedProgram:
         self.start = expectation.confusion(self._program.columns[0])
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
-        """Return the pieces of all constraints at a confusion matrix."""
-        return tuple(piece for constraint in self.constraints for piece in constraint.pieces(confusion))
+        """Return the pieces at a confusion matrix: those of the constraints, then those of the objective's gap."""
+        strict = [piece for constraint in self.constraints for piece in constraint.pieces(confusion)]
+        return (*strict, *self.objective.pieces(confusion))
 
     def solve(self, shifts: FloatArray | None = None) -> ConstrainedSolution:
         """Return the best single rule; ``shifts`` move the bound of each piece.
@@ -183,12 +184,13 @@ class ConstrainedProgram:
         at = self.start
         for _ in range(N_TANGENTS):
             pieces = self.pieces(at)
-            program = self._program.with_limits(self._limits(pieces, self.objective.pieces(at), shifts))
-            found = program.ascend(self._value, self._gradient)
+            program = self._program.with_limits(self._limits(pieces, shifts))
+            value = partial(self._value, program.limits)
+            found = program.ascend(value, self._gradient)
             at = self.expectation.confusion(found.rates)
             if all(piece.kind != "tangent" for piece in pieces) or self._excess(at, shifts) <= TOL:
                 break
-        rule, rates = program.single_rule(found, self._value)
+        rule, rates = program.single_rule(found, value)
         confusion = self.expectation.confusion(rates)
         return ConstrainedSolution(
             rule=rule, confusion=confusion, value=self.objective.value(confusion), pieces=pieces, randomised=found
@@ -215,30 +217,32 @@ class ConstrainedProgram:
         together = "constraints" if len(missed) != 1 else "constraint"
         return f"no classifier meets the {together} on these rows: {'; '.join(facts)}. Relax a bound"
 
-    def _limits(self, pieces: Sequence[Piece], soft: Sequence[Piece], shifts: FloatArray | None) -> Limits:
-        """Return the limits of pieces, the soft ones with a shared slack."""
+    def _limits(self, pieces: Sequence[Piece], shifts: FloatArray | None) -> Limits:
+        """Return the limits of pieces; those of the gap share a slack."""
         moved = np.zeros(len(pieces)) if shifts is None else shifts
         spaces = [piece.half_space(piece.bound + shift, self.start) for piece, shift in zip(pieces, moved, strict=True)]
-        spaces += [piece.half_space(0.0, self.start) for piece in soft]
-        shape = (len(spaces), *self._program.columns[0].shape)
+        n_soft = len(self.objective.pieces(self.start))
         return Limits(
-            coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(shape),
-            bounds=np.zeros(len(spaces)),
-            names=tuple(piece.name for piece in (*pieces, *soft)),
-            slacks=np.array([-1] * len(pieces) + [0] * len(soft), dtype=np.intp),
-            costs=np.array([self.objective.cost] if soft else []),
+            coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(
+                -1, *self._program.columns[0].shape
+            ),
+            bounds=np.zeros(len(pieces)),
+            names=tuple(piece.name for piece in pieces),
+            slacks=np.array([-1] * (len(pieces) - n_soft) + [0] * n_soft, dtype=np.intp),
+            costs=np.array([self.objective.cost] if n_soft else []),
         )
 
-    def _value(self, rates: FloatArray) -> float:
-        """Return the objective of rates."""
-        return self.objective.value(self.expectation.confusion(rates))
+    def _value(self, limits: Limits, rates: FloatArray) -> float:
+        """Return the metric of rates, less the cost of the slack that they need."""
+        return float(self.objective.metric.value(self.expectation.confusion(rates))) - limits.penalty(rates)
 
     def _gradient(self, rates: FloatArray) -> FloatArray:
         """Return the gradient of the smooth part of the objective."""
         return self.expectation.on_rates(self.objective.slopes(self.expectation.confusion(rates)))
 
     def _excess(self, confusion: FloatArray, shifts: FloatArray | None) -> float:
-        """Return by how much the worst piece misses its shifted bound."""
-        pieces = self.pieces(confusion)
-        moved = np.zeros(len(pieces)) if shifts is None else shifts
-        return float(max(p.miss(confusion) - p.sign * move for p, move in zip(pieces, moved, strict=True)))
+        """Return by how much the worst constraint misses its shifted bound."""
+        strict = [piece for constraint in self.constraints for piece in constraint.pieces(confusion)]
+        moved = np.zeros(len(strict)) if shifts is None else shifts
+        misses = [piece.miss(confusion) - piece.sign * move for piece, move in zip(strict, moved, strict=False)]
+        return float(max(misses, default=0.0))

@@ -9,6 +9,8 @@ from typing import Any
 from postshift._validation import unknown
 from postshift.core.rows import CONSTANT
 from postshift.exceptions import SettingError
+from postshift.metrics.penalised import Penalised
+from postshift.rules.constrained import Constrained
 from postshift.rules.fitted import Rule
 from postshift.rules.loops import Influence, Paper
 from postshift.rules.problem import Problem
@@ -34,8 +36,14 @@ _OVER_A_BASIS: dict[str, Callable[[str], Rule]] = {  # the name of the basis fol
     "stack + influence": lambda basis: Stacked(Influence(basis)),
     "FW-EG": Paper,
     "PI-EW": partial(Paper, max_iter=1),
+    "rate program": lambda basis: Constrained(basis=basis),
 }
-_SHORT = {"paper": "FW-EG", "influence": "influence", "stack + influence": "stack + influence"}  # over the user's basis
+_SHORT = {  # over the user's basis
+    "paper": "FW-EG",
+    "influence": "influence",
+    "stack + influence": "stack + influence",
+    "rate program": "rate program",
+}
 QUERY_ITERATIONS = 10
 QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
@@ -44,7 +52,8 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
     """Return the rules that can be used for a problem, the base first.
 
     With labels: the model as it is, the inverse prior, the smoothed plug-in, the stack alone and with the smoothed
-    plug-in and expected utility, and influence regression on eta and on the stack over every basis. If the metric
+    plug-in and expected utility, and influence regression on eta and on the stack over every basis. If the metric has
+    a penalty for a gap between groups, which has a kink, the rate program over every basis is tried too. If the metric
     only returns scores: the rules that need no labels, with influence regression over one basis and few iterations. If
     that would need too many probes, the paper's method with diagonal weights takes its place. If there are labels, the
     stack is tried too.
@@ -54,6 +63,8 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
         every: list[Rule] = [Base(), InversePrior(), SmoothedPlugin()]
         every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(ExpectedUtility())]
         every += [rule for basis in bases for rule in (Influence(basis), Stacked(Influence(basis)))]
+        if isinstance(problem.metric, Penalised):
+            every += [Constrained(basis=basis) for basis in bases]
     else:
         basis = _main_basis(problem)
         n_probes = problem.val.bases[basis].shape[1] * problem.n_classes**2
