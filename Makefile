@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test fuzz interruptions test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
+.PHONY: help setup demo test test-slow fuzz interruptions test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -21,8 +21,14 @@ demo: $(VENV)/.demo-ready ## run the demo: correct a model that was trained on w
 # One process per core: more threads would only wait for each other.
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
-test: $(VENV)/.dev-ready ## run the tests
-	@"$(BIN)/python" -m pytest -n auto
+test: $(VENV)/.dev-ready ## run the tests, except the slow ones
+	@"$(BIN)/python" -m pytest -n auto -m "not slow"
+
+# Clusters of processes, experiments, benchmarks and recipes: what takes more than a few seconds each.
+test-slow: export OPENBLAS_NUM_THREADS := 1
+test-slow: export OMP_NUM_THREADS := 1
+test-slow: $(VENV)/.dev-ready ## run the slow tests
+	@"$(BIN)/python" -m pytest -n auto -m slow --ignore tests/interruptions --ignore tests/browser --ignore tests/docs/test_build.py
 
 # `make test` runs a sample of these cases.
 fuzz: export OPENBLAS_NUM_THREADS := 1
@@ -31,7 +37,6 @@ fuzz: export POSTSHIFT_FUZZ := all
 fuzz: $(VENV)/.dev-ready ## run all fuzzing cases: damaged and hostile files, odd tables, random rows
 	@"$(BIN)/python" -m pytest -n auto tests/fuzz
 
-# `make test` has one of each kind.
 interruptions: export OPENBLAS_NUM_THREADS := 1
 interruptions: export OMP_NUM_THREADS := 1
 interruptions: export POSTSHIFT_INTERRUPTIONS := 20

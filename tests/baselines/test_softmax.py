@@ -312,7 +312,7 @@ def test_errors_of_parameters(params, error, message):
         ({"y": np.full((9, 2), 0.5)}, ShapeError, r"y must have shape \(400, 2\). Got \(9, 2\)"),
         ({"y": np.zeros(9)}, ShapeError, "Got 400 rows and 9 labels"),
         ({"y": np.zeros(400)}, LabelError, r"Got one class, \[0.0\]"),
-        ({"classes": [0, 1]}, LabelError, "none of the 2 classes"),
+        ({"classes": [0, 1]}, LabelError, "not among the 2 classes"),
         ({"sample_weight": -np.ones(400)}, WeightError, "sample_weight has 400 of 400 rows with negative"),
         ({"start": np.zeros((3, 7))}, SettingError, "start must be a pair"),
         ({"start": (np.zeros((3, 5)), np.zeros(3))}, ShapeError, "start must have shapes"),

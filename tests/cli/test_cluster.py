@@ -259,7 +259,7 @@ def test_files_that_do_not_fit_together(rows, tmp_path):
         frame.rename(columns={"x2": "x_2"}).to_parquet(last)
         done = fit(rows, tmp_path / "run", *there, train=folder)
         assert done.code == 2
-        assert f"{last} has no column 'x2', and {folder / 'part-0.parquet'} has" in done.error
+        assert f"{last} has no column 'x2', but {folder / 'part-0.parquet'} has" in done.error
         frame.assign(more=1).to_parquet(last)
         assert f"{last} has the columns 'more'" in fit(rows, tmp_path / "run", *there, train=folder).error
         frame.assign(amount="1").to_parquet(last)

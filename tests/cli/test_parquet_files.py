@@ -47,12 +47,12 @@ def test_rows_are_named_with_their_file(tmp_path):
     frame = pd.DataFrame({"p_a": [0.5, 0.5, 0.5, 0.7, np.nan], "p_b": [0.5, 0.5, 0.5, 0.5, 0.5]})
     folder = write_parts(tmp_path / "rows", frame.iloc[:2], frame.iloc[2:])
     last = folder / "part-1.parquet"
-    with pytest.raises(UsageError, match=rf"the first is row 2 of {last}"):
+    with pytest.raises(UsageError, match=rf"first: row 2 of {last}"):
         numbers(read_rows(folder), ["p_a"], what="weights")
-    with pytest.raises(UsageError, match=r"the first is row 2:"):
+    with pytest.raises(UsageError, match=r"first: row 2\)"):
         numbers(read_rows(last), ["p_a"], what="weights")
     part = parquet_files(folder).partitions(2)[-1].table()
-    with pytest.raises(UsageError, match=r"the first is row 2:"):
+    with pytest.raises(UsageError, match=r"first: row 2\)"):
         numbers(part, ["p_a"], what="weights")
     frame.iloc[2:4].to_parquet(last)
     with pytest.raises(UsageError, match=rf"row 1 of {last} sum to 1.2"):

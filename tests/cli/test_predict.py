@@ -54,5 +54,5 @@ def test_predict_replaces_a_file_only_where_that_is_asked_for(made, files, tmp_p
     shutil.copy(files / "test.csv", rows)
     done = inside("predict", run, rows, "-o", tmp_path / ".." / tmp_path.name / "rows.csv", "--force")
     assert done.code == 2
-    assert "the rows themselves" in done.error
+    assert "is the file with the rows" in done.error
     assert rows.read_bytes() == (files / "test.csv").read_bytes()

@@ -142,6 +142,7 @@ def test_a_situation_takes_at_most_ten_lines():
         assert len(lines) <= 10, block
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_command_line_run(tmp_path):
     lines = [line for block in blocks("guide/command-line.md", "console") for line in block.splitlines()]
     assert {shlex.split(line)[1] for line in lines} == {

@@ -99,7 +99,7 @@ def test_what_it_refuses(rows):
         PostShifter().fit(rows.eta_val, rows.y_val, y_train=rows.y)
     with pytest.raises(LabelError, match="3 distinct labels"):
         PostShifter(classes=["a", "b"]).fit(rows.eta_val, rows.y_val)
-    with pytest.raises(LabelError, match="none of the 3 classes"):
+    with pytest.raises(LabelError, match="not among the 3 classes"):
         PostShifter().fit(rows.eta_val, rows.y_val + 1)
     with pytest.raises(ShapeError, match="eta_train must have 3 columns"):
         PostShifter().fit(

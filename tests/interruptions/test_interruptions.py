@@ -1,8 +1,8 @@
 """Fits that are interrupted at random: by an oracle that raises, and by SIGKILL; in Python and in the terminal.
 
 The oracle itself counts: it writes down what it is asked before it answers. An interruption may repeat the one query in
-flight and no other, and the result is that of a fit that was never interrupted, bit for bit. ``make test`` tries one
-moment of each kind, ``make interruptions`` twenty.
+flight and no other, and the result is that of a fit that was never interrupted, bit for bit. ``make interruptions``
+tries twenty moments of each kind; pytest alone, one.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ METHODS = ["auto", "paper", "influence", "smoothed plug-in", "plug-in search", "
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("metric", WRONG, ids=["cost", "reward", "four"])
 def test_a_matrix_of_the_wrong_shape_is_refused_with_both_shapes(metric, method):
-    rows, size = three_classes(), len(metric.table)
+    rows, size = three_classes(), len(metric.matrix)
     with pytest.raises(ShapeError, match=rf"\({size}, {size}\).*3 classes.*\(3, 3\)"):
         PostShifter(metric, method=method).fit(rows.eta, rows.labels)
 
