@@ -25,7 +25,7 @@ from postshift.exceptions import SettingError
 from postshift.metrics.grammar import read_term
 
 Sense = Literal[">=", "<="]
-_FORM = re.compile(r"(?P<term>.+?)\s*(?P<sense>>=|<=|≥|≤)\s*(?P<bound>[^<>=≤≥]+)")
+_FORM = re.compile(r"(?P<term>.+?)\s*(?P<sense>>=|<=|≥|≤)\s*(?P<bound>[^<>=≤≥]+)", re.DOTALL)
 _SENSES: dict[str, Sense] = {">=": ">=", "<=": "<=", "≥": ">=", "≤": "<="}
 
 
