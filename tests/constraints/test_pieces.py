@@ -180,7 +180,9 @@ def test_lifted_over_groups(text):
 
 def test_which_pieces_need_labels():
     confusion = random_confusion(np.random.default_rng(6))
-    without = {text for text in LINEAR if not resolved(f"{text} {LINEAR[text][0]} 0.3").pieces(confusion)[0].needs_labels}
+    without = {
+        text for text in LINEAR if not resolved(f"{text} {LINEAR[text][0]} 0.3").pieces(confusion)[0].needs_labels
+    }
     assert without == {"rate[yes]", "demographic_parity", "demographic_parity[yes]"}
     by_prediction = ExpectedCost(np.tile([0.0, 1.0, 5.0], (3, 1)))
     for cost, needs in ((COSTS, True), (by_prediction, False)):
@@ -277,8 +279,10 @@ def test_the_positive_of_two_classes():
     assert resolved("recall >= 0.1", **two).metric.positive == 0
     assert resolved("rate <= 0.1", **two).metric.positive == 0
     assert resolved(Rate("no") <= 0.1, **two).metric.positive == 1
-    with pytest.raises(SettingError, match="must say which class"):
-        resolved("rate <= 0.1", classes=["ham", "spam"], n_groups=None)
+    for name in ("rate", "recall", "f1"):
+        with pytest.raises(SettingError, match=rf"must say which class: {name}\[CLASS\]"):
+            resolved(f"{name} >= 0.1", classes=["ham", "spam"], n_groups=None)
+        assert resolved(f"{name} >= 0.1", classes=["ham", "spam"], n_groups=None, pos_label="ham").metric.positive == 0
 
 
 @pytest.mark.parametrize("text", ["demographic_parity <= 0.1", "equalized_odds <= 0.1", "worst_group_accuracy >= 0.5"])
@@ -287,7 +291,7 @@ def test_groups_are_needed(text):
         resolved(text, n_groups=None)
 
 
-@pytest.mark.parametrize("metric", [Accuracy, lambda y_true, y_pred: 1.0, 3])
+@pytest.mark.parametrize("metric", [Accuracy, np.mean, 3])
 def test_what_is_not_a_metric_of_the_matrix(metric):
     with pytest.raises(MetricError, match="not a function of the confusion matrix"):
         resolved(Value(metric) >= 0.5)
@@ -305,6 +309,17 @@ def test_pieces_have_names_of_their_own():
     for text, senses in LINEAR.items():
         names = [piece.name for piece in resolved(f"{text} {senses[0]} 0.3").pieces(confusion)]
         assert len(set(names)) == len(names), text
+
+
+@pytest.mark.parametrize("text", [*LINEAR, "g_mean", "h_mean", "matthews_corrcoef"])
+def test_influences_of_metrics_are_finite_differences(text):
+    confusion = random_confusion(np.random.default_rng(13)) + 0.02
+    confusion /= confusion.sum()
+    constraint = resolved(f"{text} {LINEAR.get(text, ('>=',))[0]} 0.3")
+    influence = constraint.influence(confusion)
+    for cell in np.ndindex(SHAPE):
+        slope = (constraint.value(moved(confusion, cell, 1e-6)) - constraint.value(confusion)) / 1e-6
+        assert influence[cell] == pytest.approx(slope, abs=1e-3)
 
 
 def test_f1_is_bounded_through_jaccard():

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, unknown
-from postshift.constraints.terms import Constraint, Sense
+from postshift.constraints.terms import RATE, Constraint, Sense
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS, find_metric
@@ -39,7 +39,8 @@ from postshift.metrics.rates import OF_ONE_CLASS, FBeta, PredictedRate, RateMetr
 from postshift.metrics.recalls import MinRecall, RecallMetric
 
 Kind = Literal["proportion", "difference", "mean", "tangent"]
-RATE = "rate"
+SHARES = (RateMetric, GapMetric, PredictedRate, Accuracy, RecallMetric, WorstGroup)  # metrics between 0 and 1
+STEP = 1e-6  # the share of new rows by which influences are measured
 SMALLEST = 1e-3  # the smallest denominator by which a half-space is scaled
 
 
@@ -93,6 +94,10 @@ class Piece:
     def miss(self, confusion: FloatArray) -> float:
         """Return by how much the bound is missed; negative if there is room."""
         return self.sign * (self.value(confusion) - self.bound)
+
+    def has_rows(self, confusion: FloatArray) -> bool:
+        """Return whether there are rows in each denominator."""
+        return all(np.sum(each.below * confusion) > 0 for each in self.parts or (self,))
 
     def half_space(self, bound: float, confusion: FloatArray) -> FloatArray:
         """Return coefficients K (R, m) with ``<K, C> <= 0`` where the ratio respects ``bound``.
@@ -151,6 +156,26 @@ class BoundedMetric:
         slopes = slopes_of(self.metric, self._own(confusion))
         return slopes if self.is_over_groups else np.tile(slopes, (self.n_groups, 1))
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is between 0 and 1."""
+        return isinstance(self.metric, SHARES)
+
+    def influence(self, confusion: FloatArray) -> FloatArray:
+        """Return what a row in each cell adds to the metric, to first order; of a minimum or a gap, to its worst piece.
+
+        Its mean under the matrix is about 0.
+        """
+        if isinstance(self.metric, GapMetric | MinRecall | WorstGroup):
+            worst = max(self.pieces(confusion), key=lambda piece: piece.miss(confusion))
+            return worst.influence(confusion)
+        here, found = self.value(confusion), np.zeros(confusion.shape)
+        for cell in np.ndindex(*confusion.shape):
+            moved = (1 - STEP) * confusion
+            moved[cell] += STEP
+            found[cell] = (self.value(moved) - here) / STEP
+        return found
+
     def pieces(self, confusion: FloatArray) -> list[Piece]:
         """Return the pieces; those of kind "tangent" touch the metric at ``confusion``."""
         own = self._own(confusion)
@@ -206,11 +231,13 @@ def _named(constraint: Constraint, *, classes: Any, n_groups: int | None, pos_la
         if n_groups is None:
             raise SettingError(f"{str(constraint)!r} is about groups of rows: pass groups, one value per row")
         return GAPS[name](n_groups=n_groups, n_classes=n_classes, positive=position)
-    if name != RATE:
-        return find_metric(name, label=label).metric(n_classes=n_classes, positive=position, n_groups=n_groups)
-    if position is None:
-        raise SettingError(f"{str(constraint)!r} must say which class: {RATE}[CLASS]")
-    return PredictedRate(position)
+    if position is None and (name == RATE or (METRICS[name].is_of_one_class and n_classes == 2)):
+        raise SettingError(f"{str(constraint)!r} must say which class: {name}[CLASS]")
+    if name == RATE:
+        return PredictedRate(int(position or 0))
+    if METRICS[name].is_over_groups and n_groups is None:
+        raise SettingError(f"{str(constraint)!r} is about groups of rows: pass groups, one value per row")
+    return find_metric(name, label=label).metric(n_classes=n_classes, positive=position, n_groups=n_groups)
 
 
 def _check_groups(constraint: Constraint, metric: ConfusionMetric, *, n_groups: int) -> None:
@@ -222,8 +249,7 @@ def _check_groups(constraint: Constraint, metric: ConfusionMetric, *, n_groups: 
 
 def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
     """Raise if the bound is outside the metric's range, or on the side where the constraint is not convex."""
-    is_share = isinstance(metric, RateMetric | GapMetric | PredictedRate | Accuracy | RecallMetric | WorstGroup)
-    if is_share and not 0 <= constraint.bound <= 1:
+    if isinstance(metric, SHARES) and not 0 <= constraint.bound <= 1:
         raise SettingError(
             f"{str(constraint)!r}: {constraint.term} is between 0 and 1. Got {constraint.bound:g} instead"
         )
