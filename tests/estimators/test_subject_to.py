@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -35,7 +36,7 @@ COST = ExpectedCost([[0.0, 1.0], [4.0, 0.0]])
 @pytest.fixture(scope="module")
 def rows():
     """Probabilities that are right, of words; two groups."""
-    data = drawn(0, n_rows=1200, n_groups=2)
+    data = drawn(0, n_rows=1000, n_groups=2)
     data.y, data.names = NAMES[data.labels], np.array(["a", "b"])[data.groups]
     data.phi = np.eye(2)[data.groups]
     return data
@@ -151,7 +152,7 @@ def test_infeasible_constraints(rows):
 def test_a_constraint_that_is_missed_warns():
     """About every second fit does: one of several seeds at least."""
     texts = []
-    for seed in range(4):
+    for seed in range(3):
         data = drawn(seed + 50, n_rows=400)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -164,15 +165,14 @@ def test_a_constraint_that_is_missed_warns():
     assert re.search(r"'recall\[yes\] >= 0.8' does not hold .* the value is 0\.\d+ \(95 % interval 0\.", texts[0])
 
 
-def test_a_margin_as_a_number_and_as_a_dict(rows):
+def test_a_margin_as_a_dict_or_of_a_constraint(rows):
     plain = shifter_of(rows, "precision", subject_to="recall[yes] >= 0.8")
-    safe = shifter_of(rows, "precision", subject_to="recall[yes] >= 0.8", margin=2)
     named = shifter_of(rows, "precision", subject_to="recall[yes] >= 0.8", margin={"recall[yes] >= 0.8": 2})
     own = Constraint(term=Recall("yes"), sense=">=", bound=0.8, margin=2)
     given = shifter_of(rows, "precision", subject_to=own)
-    rates = [np.mean(each.predict(rows.eta) == "yes") for each in (plain, safe, named, given)]
+    rates = [np.mean(each.predict(rows.eta) == "yes") for each in (plain, named, given)]
     assert rates[1] > rates[0]
-    assert rates[1] == rates[2] == rates[3]
+    assert rates[1] == rates[2]
     with pytest.raises(SettingError, match="margin is given for"):
         fitted(rows, subject_to="recall[yes] >= 0.8", margin={"rate[yes] <= 0.1": 1})
 
@@ -235,18 +235,18 @@ def test_a_certificate(rows, certified):
     found = certified.certificate_
     assert (found.confidence, found.constraints) == (0.95, ("recall[yes] >= 0.7",))
     assert found.p_value <= 0.05
-    assert found.n_rows == 960  # a fifth made the path
+    assert found.n_rows == 800  # a fifth made the path
     new = drawn(2, n_rows=8000)
     assert recall_of(certified.predict(new.eta), NAMES[new.labels]) >= 0.7
     assert certified.constraints_[0].holds
-    assert certified.predict(rows.eta).shape == (1200,)
+    assert certified.predict(rows.eta).shape == (1000,)
 
 
 def test_rows_without_labels(rows):
     new = drawn(3, n_rows=4000)
     params = {"subject_to": ["rate[yes] <= 0.3", "recall[yes] >= 0.5"], "confidence": 0.9}
     shifter = of_words("accuracy", **params).fit(rows.eta, rows.y, eta_unlabelled=new.eta)
-    assert (shifter.certificate_.n_rows, shifter.certificate_.n_unlabelled) == (1200, 2000)
+    assert (shifter.certificate_.n_rows, shifter.certificate_.n_unlabelled) == (1000, 2000)
     assert [test.n_rows for test in shifter.certificate_.tests] == [2000, int(np.sum(rows.y == "yes"))]
 
 
@@ -254,7 +254,7 @@ def test_training_rows_make_the_path(rows):
     train = drawn(4, n_rows=1500)
     shifter = of_words("accuracy", subject_to="recall[yes] >= 0.6", confidence=0.9)
     shifter.fit(rows.eta, rows.y, train.eta, NAMES[train.labels])
-    assert (shifter.certificate_.n_rows, shifter.certificate_.n_unlabelled) == (1200, 0)
+    assert (shifter.certificate_.n_rows, shifter.certificate_.n_unlabelled) == (1000, 0)
 
 
 def test_rows_without_labels_in_the_classifier():
@@ -301,7 +301,7 @@ def test_a_failed_fit_leaves_no_rule(rows):
 
 
 def test_weights_and_a_guarantee(rows):
-    weights = np.random.default_rng(0).random(1200)
+    weights = np.random.default_rng(0).random(1000)
     with pytest.raises(WeightError, match="confidence needs validation rows without weights"):
         of_words("accuracy", subject_to="recall[yes] >= 0.6", confidence=0.9).fit(
             rows.eta, rows.y, sample_weight_val=weights
@@ -360,9 +360,14 @@ def test_a_class_with_few_rows():
     assert len(shifter.constraints_) == 2
 
 
-def test_processes(rows):
+def test_several_jobs(rows):
+    """In threads, which start at once; the rule itself can be sent to processes."""
     params = {"subject_to": "recall[yes] >= 0.8", "margin": 1}
-    one, two = (of_words("accuracy", n_jobs=n_jobs, **params).fit(rows.eta, rows.y) for n_jobs in (None, 2))
+    few = slice(0, 300)
+    with parallel_config("threading"):
+        one, two = (
+            of_words("accuracy", n_jobs=n_jobs, **params).fit(rows.eta[few], rows.y[few]) for n_jobs in (None, 2)
+        )
     np.testing.assert_array_equal(one.predict(rows.eta), two.predict(rows.eta))
     assert one.constraints_ == two.constraints_
 
@@ -390,9 +395,10 @@ def test_pickled(rows, certified):
 
 def test_dask_collections(rows):
     array = pytest.importorskip("dask.array")
-    eta, y = array.from_array(rows.eta, chunks=(400, 2)), array.from_array(rows.y, chunks=400)
+    few = slice(0, 300)
+    eta, y = array.from_array(rows.eta[few], chunks=(100, 2)), array.from_array(rows.y[few], chunks=100)
     params = {"subject_to": "recall[yes] >= 0.8", "margin": 1}
     lazy = of_words("accuracy", **params).fit(eta, y)
-    plain = of_words("accuracy", **params).fit(rows.eta, rows.y)
+    plain = of_words("accuracy", **params).fit(rows.eta[few], rows.y[few])
     assert lazy.constraints_ == plain.constraints_
     np.testing.assert_array_equal(lazy.predict(rows.eta), plain.predict(rows.eta))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -61,6 +62,12 @@ def test_it_asks_nothing_and_has_a_name():
     assert rule.usable(problem)
     assert not rule_of("recall[1] >= 0.8", basis="other").usable(problem)
     assert len(found.mixture.members) == 1  # its labels are deterministic
+
+
+def test_it_can_be_sent_to_another_process():
+    rule, problem = rule_of("recall[1] >= 0.8", "min_recall >= 0.1", margin=1.0), problem_of(drawn(0, n_rows=300))
+    again = pickle.loads(pickle.dumps(rule))  # noqa: S301
+    np.testing.assert_array_equal(fitted(again, problem).labels(problem.val), fitted(rule, problem).labels(problem.val))
 
 
 def test_the_constraint_holds_about_on_a_large_sample():
