@@ -9,7 +9,14 @@ import re
 import pytest
 
 from postshift import exceptions
-from postshift.exceptions import PostshiftError, PostshiftWarning, UnknownQueryError, UntrustedError
+from postshift.exceptions import (
+    InfeasibleError,
+    NotCertifiedError,
+    PostshiftError,
+    PostshiftWarning,
+    UnknownQueryError,
+    UntrustedError,
+)
 
 CLASSES = [
     each for _, each in inspect.getmembers(exceptions, inspect.isclass) if each.__module__ == exceptions.__name__
@@ -38,3 +45,19 @@ def test_a_message_is_not_quoted():
 
 def test_names_that_are_not_trusted():
     assert UntrustedError("two types are not trusted", names=["a.B", "c.D"]).names == ("a.B", "c.D")
+
+
+def test_limits_that_exclude_each_other():
+    error = InfeasibleError("two limits", conflict=["a", "b"], nearest="a solution")
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (again.conflict, again.nearest, str(again)) == (("a", "b"), "a solution", "two limits")
+    assert isinstance(error, ValueError)
+    assert (InfeasibleError("no names").conflict, InfeasibleError("no names").nearest) == ((), None)
+
+
+def test_what_was_closest_to_a_certificate():
+    error = NotCertifiedError("not certified", rule="a rule", p_value=0.2, rows_needed=900)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (again.rule, again.p_value, again.rows_needed) == ("a rule", 0.2, 900)
+    nothing = NotCertifiedError("not certified")
+    assert (nothing.rule, nothing.p_value, nothing.rows_needed) == (None, 1.0, None)

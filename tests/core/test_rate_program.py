@@ -82,7 +82,7 @@ def make_case(seed, *, basis="soft", n_rows=300, n_classes=3, n_bases=2, n_limit
     n_limits=st.integers(1, 5),
     room=st.sampled_from([1.0, -3.0]),
 )
-def test_the_optimum_is_that_of_the_program_over_all_rows(seed, basis, n_classes, n_bases, n_limits, room):
+def test_the_optimum_is_that_of_the_program_over_all_rows(*, seed, basis, n_classes, n_bases, n_limits, room):
     size = {"n_classes": n_classes, "n_bases": n_bases, "n_limits": n_limits}
     rows, goal, limits, program = make_case(seed, basis=basis, room=room, **size)
     whole = whole_program(rows, goal, limits)

@@ -16,7 +16,18 @@ import postshift.core
 from postshift.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
-PACKAGES = ("basis", "baselines", "datasets", "engines", "estimators", "metrics", "persistence", "report", "rules")
+PACKAGES = (
+    "basis",
+    "baselines",
+    "constraints",
+    "datasets",
+    "engines",
+    "estimators",
+    "metrics",
+    "persistence",
+    "report",
+    "rules",
+)
 
 # Public names with a word that the glossary replaces, and why they are still there.
 NOT_RENAMED_YET = {

@@ -10,7 +10,8 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 
 from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
-from postshift.metrics import GMean, GroupGMean, WorstGroup
+from postshift.metrics import Accuracy, ExpectedReward, GMean, GroupGMean, MacroF1, WorstGroup
+from postshift.metrics.over_groups import PooledMetric
 
 INNER = ["accuracy", "balanced_accuracy", "g_mean"]
 WORST = [WorstGroup(inner, n_groups=2, n_classes=3) for inner in INNER]
@@ -215,3 +216,25 @@ def test_a_matrix_of_other_categories(metric):
 def test_counts_of_other_categories():
     with pytest.raises(ShapeError, match=r"counts must have shape \(6,\)"):
         WORST[0].smoothed([1, 2, 3])
+
+
+@pytest.mark.parametrize("inner", [Accuracy(), GMean(), MacroF1(), ExpectedReward(np.diag([1.0, 2.0, 7.0]))], ids=names)
+@given(seed=st.integers(0, 10**6))
+def test_a_pooled_metric_does_not_see_the_groups(inner, seed):
+    metric, confusion = PooledMetric(inner=inner, n_groups=2, n_classes=3), random_confusion(seed)
+    summed = confusion[:3] + confusion[3:]
+    assert float(metric.value(confusion)) == pytest.approx(float(inner.value(summed)))
+    np.testing.assert_allclose(metric.value(np.stack([confusion, confusion])), float(inner.value(summed)))
+    np.testing.assert_allclose(metric.gradient(confusion), np.vstack([inner.gradient(summed)] * 2))
+    swapped = np.vstack([confusion[3:], confusion[:3]])
+    assert float(metric.value(swapped)) == pytest.approx(float(metric.value(confusion)))
+
+
+def test_a_pooled_metric_is_described_by_the_inner_one():
+    metric = PooledMetric(inner=ExpectedReward(np.diag([1.0, 2.0, 7.0])), n_groups=2, n_classes=3)
+    assert isinstance(metric, DifferentiableMetric)
+    assert (metric.name, metric.n_categories, metric.needs_every_class) == (metric.inner.name, 6, False)
+    assert (metric.weighting, metric.scale) == (metric.inner.weighting, metric.inner.scale)
+    assert PooledMetric(inner=GMean(), n_groups=2, n_classes=3).scale == 1
+    with pytest.raises(ShapeError, match="2 groups and 3 classes"):
+        metric.value(np.eye(3) / 3)

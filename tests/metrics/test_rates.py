@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score, fbeta_score, jaccard_score, precision_scor
 from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics import Accuracy, BinaryF1, FBeta, Jaccard, MacroF1, Precision, Recall
+from postshift.metrics.rates import PredictedRate
 
 from .rows import Rows, slope_and_difference
 
@@ -205,3 +206,24 @@ def test_rates_of_one_class_are_for_two_classes(metric):
     for call in (metric.value, metric.gradient):
         with pytest.raises(ShapeError, match="is for two classes"):
             call(random_confusion(0, n_classes=3))
+
+
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 4))
+def test_the_rate_of_predictions_is_a_share_of_rows(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    y_true, y_pred = rng.integers(n_classes, size=(2, 30))
+    confusion = np.zeros((n_classes, n_classes))
+    np.add.at(confusion, (y_true, y_pred), 1 / 30)
+    for label in range(n_classes):
+        metric = PredictedRate(label)
+        assert float(metric.value(confusion)) == pytest.approx(np.mean(y_pred == label))
+        np.testing.assert_allclose(metric.value(np.stack([confusion, 3 * confusion])), np.mean(y_pred == label))
+        assert np.sum(metric.gradient(confusion) * confusion) == pytest.approx(np.mean(y_pred == label))
+
+
+def test_the_rate_of_predictions_is_a_metric():
+    metric = PredictedRate(1)
+    assert isinstance(metric, DifferentiableMetric)
+    assert (metric.name, metric.weighting, metric.needs_every_class) == ("rate", "columns", False)
+    assert float(metric.value(np.zeros((2, 2)))) == 0
+    assert pickle.loads(pickle.dumps(metric)) == metric  # noqa: S301

@@ -1,6 +1,6 @@
 """Constraints: what a fit must respect while it maximises a metric.
 
-``terms`` has the constraints as people write them, ``linear`` their half-spaces of confusion matrices, and ``tests``
+``terms`` has the constraints as people write them, ``pieces`` their half-spaces of confusion matrices, and ``p_values``
 the statistical tests that certify them.
 """
 

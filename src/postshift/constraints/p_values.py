@@ -29,6 +29,7 @@ TESTS: dict[Kind, str] = {
     "mean": "Hoeffding-Bentkus test, exact",
     "difference": "score test of two proportions, asymptotic",
 }
+_BISECTIONS = 20
 _MOST_ROWS = 10**9  # a bound that needs more rows cannot be certified
 
 
@@ -149,16 +150,51 @@ def rows_needed(piece: Piece, confusion: FloatArray, *, delta: float, power: flo
 def chance_to_certify(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
     """Return the chance that ``n_rows`` new rows certify a piece, if their shares are those of ``confusion``.
 
-    For proportions the numbers of rows in the denominators are taken at their expectation.
+    The numbers of rows in the denominators are taken at their expectation; means and differences are taken as normal.
     """
-    value = piece.value(confusion)
     if piece.kind == "proportion":
-        size = int(n_rows * float(np.sum(piece.below * confusion)))
+        value, size = piece.value(confusion), int(n_rows * float(np.sum(piece.below * confusion)))
         return _binomial_power(value, size, bound=piece.bound, at_least=piece.sense == ">=", delta=delta)
-    influence = piece.influence(confusion)
-    spread = float(np.sqrt(max(np.sum(confusion * influence**2), 1e-300) / n_rows))
-    needed = float(stats.norm.ppf(1 - delta)) if piece.kind == "difference" else np.sqrt(2 * np.log(1 / delta))
-    return float(stats.norm.cdf(-piece.miss(confusion) / spread - needed))
+    error = float(np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows))
+    if piece.kind == "difference":
+        allowed = _largest_difference(piece, confusion, n_rows, delta=delta)
+    else:
+        allowed = _largest_mean(piece, n_rows, delta=delta)
+    room = allowed - piece.sign * piece.value(confusion)
+    if error == 0:
+        return float(room >= 0)
+    return float(stats.norm.cdf(room / error))
+
+
+def _largest_difference(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
+    """Return about the largest difference that the score test accepts."""
+    shares = np.array([float(np.sum(part.below * confusion)) for part in piece.parts])
+    if (shares <= 0).any():
+        return -np.inf
+    high, low = (part.value(confusion) for part in piece.parts)
+    first, second = _restricted(high, low, shares, piece.bound)
+    error = np.sqrt((first * (1 - first) / shares[0] + second * (1 - second) / shares[1]) / n_rows)
+    return float(piece.bound - stats.norm.ppf(1 - delta) * error)
+
+
+def _largest_mean(piece: Piece, n_rows: int, *, delta: float) -> float:
+    """Return the largest mean that the test of a mean accepts; a mean that must be large has a minus sign."""
+    matrix = piece.sign * piece.above
+    low, high = float(matrix.min()), float(matrix.max())
+    bound = piece.sign * piece.bound
+    if high == low:
+        return low if low <= bound else -np.inf
+    bound = (bound - low) / (high - low)
+    if mean_p_value(0.0, n_rows, bound=bound) > delta:
+        return -np.inf
+    accepted, refused = 0.0, min(bound, 1.0)
+    for _ in range(_BISECTIONS):
+        middle = (accepted + refused) / 2
+        if mean_p_value(middle, n_rows, bound=bound) <= delta:
+            accepted = middle
+        else:
+            refused = middle
+    return low + accepted * (high - low)
 
 
 def _binomial_power(value: float, size: int, *, bound: float, at_least: bool, delta: float) -> float:
@@ -206,7 +242,7 @@ def _mean_p_value(piece: Piece, counts: FloatArray) -> float:
     return mean_p_value(mean, n_rows, bound=bound)
 
 
-def _restricted(high: float, low: float, sizes: IntArray, bound: float) -> tuple[float, float]:
+def _restricted(high: float, low: float, sizes: IntArray | FloatArray, bound: float) -> tuple[float, float]:
     """Return the most likely two proportions whose difference is the bound (a root of a cubic)."""
     theta = float(sizes[1] / sizes[0])
     a = 1 + theta

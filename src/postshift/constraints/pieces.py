@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, unknown
-from postshift.constraints.terms import Constraint, Sense
+from postshift.constraints.terms import RATE, Constraint, Sense
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes
 from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS, find_metric
@@ -39,7 +39,9 @@ from postshift.metrics.rates import OF_ONE_CLASS, FBeta, PredictedRate, RateMetr
 from postshift.metrics.recalls import MinRecall, RecallMetric
 
 Kind = Literal["proportion", "difference", "mean", "tangent"]
-RATE = "rate"
+SHARES = (RateMetric, GapMetric, PredictedRate, Accuracy, RecallMetric, WorstGroup)  # metrics between 0 and 1
+STEP = 1e-6  # the share of new rows by which influences are measured
+SMALLEST = 1e-3  # the smallest denominator by which a half-space is scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,23 +86,37 @@ class Piece:
 
     def value(self, confusion: FloatArray) -> float:
         """Return the ratio; 0 / 0 is 0."""
+        if self.parts:
+            high, low = (part.value(confusion) for part in self.parts)
+            return high - low
         return float(ratio(np.asarray(np.sum(self.above * confusion)), np.asarray(np.sum(self.below * confusion))))
 
     def miss(self, confusion: FloatArray) -> float:
         """Return by how much the bound is missed; negative if there is room."""
         return self.sign * (self.value(confusion) - self.bound)
 
+    def has_rows(self, confusion: FloatArray) -> bool:
+        """Return whether there are rows in each denominator."""
+        return all(np.sum(each.below * confusion) > 0 for each in self.parts or (self,))
+
     def half_space(self, bound: float, confusion: FloatArray) -> FloatArray:
         """Return coefficients K (R, m) with ``<K, C> <= 0`` where the ratio respects ``bound``.
 
-        They are scaled so that near ``confusion`` a unit is a unit of the ratio.
+        They are scaled so that near ``confusion`` a unit is a unit of the ratio, unless its denominator is tiny.
         """
-        size = max(float(np.sum(self.below * confusion)), 1e-12)
+        size = max(float(np.sum(self.below * confusion)), SMALLEST)
         return np.asarray(self.sign * (self.above - bound * self.below) / size)
 
     def influence(self, confusion: FloatArray) -> FloatArray:
-        """Return what a row in each cell adds to the ratio, to first order: (R, m), with mean 0 under C."""
-        return self.half_space(self.value(confusion), confusion) * self.sign
+        """Return what a row in each cell adds to the ratio, to first order: (R, m), with mean 0 under C.
+
+        It is 0 if the denominator is 0.
+        """
+        if self.parts:
+            high, low = (part.influence(confusion) for part in self.parts)
+            return high - low
+        size = np.asarray(np.sum(self.below * confusion))
+        return ratio(self.above - self.value(confusion) * self.below, np.broadcast_to(size, self.above.shape))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -140,6 +156,26 @@ class BoundedMetric:
         slopes = slopes_of(self.metric, self._own(confusion))
         return slopes if self.is_over_groups else np.tile(slopes, (self.n_groups, 1))
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is between 0 and 1."""
+        return isinstance(self.metric, SHARES)
+
+    def influence(self, confusion: FloatArray) -> FloatArray:
+        """Return what a row in each cell adds to the metric, to first order; of a minimum or a gap, to its worst piece.
+
+        Its mean under the matrix is about 0.
+        """
+        if isinstance(self.metric, GapMetric | MinRecall | WorstGroup):
+            worst = max(self.pieces(confusion), key=lambda piece: piece.miss(confusion))
+            return worst.influence(confusion)
+        here, found = self.value(confusion), np.zeros(confusion.shape)
+        for cell in np.ndindex(*confusion.shape):
+            moved = (1 - STEP) * confusion
+            moved[cell] += STEP
+            found[cell] = (self.value(moved) - here) / STEP
+        return found
+
     def pieces(self, confusion: FloatArray) -> list[Piece]:
         """Return the pieces; those of kind "tangent" touch the metric at ``confusion``."""
         own = self._own(confusion)
@@ -177,6 +213,7 @@ def resolve_constraint(
         )
     n_classes = len(np.asarray(classes))
     check_classes(metric, n_classes=n_classes)
+    _check_groups(constraint, metric, n_groups=n_groups or 1)
     _check_bound(constraint, metric)
     return BoundedMetric(constraint=constraint, metric=metric, n_classes=n_classes, n_groups=n_groups or 1)
 
@@ -194,17 +231,25 @@ def _named(constraint: Constraint, *, classes: Any, n_groups: int | None, pos_la
         if n_groups is None:
             raise SettingError(f"{str(constraint)!r} is about groups of rows: pass groups, one value per row")
         return GAPS[name](n_groups=n_groups, n_classes=n_classes, positive=position)
-    if name != RATE:
-        return find_metric(name, label=label).metric(n_classes=n_classes, positive=position, n_groups=n_groups)
-    if position is None:
-        raise SettingError(f"{str(constraint)!r} must say which class: {RATE}[CLASS]")
-    return PredictedRate(position)
+    if position is None and (name == RATE or (METRICS[name].is_of_one_class and n_classes == 2)):
+        raise SettingError(f"{str(constraint)!r} must say which class: {name}[CLASS]")
+    if name == RATE:
+        return PredictedRate(int(position or 0))
+    if METRICS[name].is_over_groups and n_groups is None:
+        raise SettingError(f"{str(constraint)!r} is about groups of rows: pass groups, one value per row")
+    return find_metric(name, label=label).metric(n_classes=n_classes, positive=position, n_groups=n_groups)
+
+
+def _check_groups(constraint: Constraint, metric: ConfusionMetric, *, n_groups: int) -> None:
+    """Raise if the metric is about another number of groups than there are."""
+    of_metric = int(getattr(metric, "n_groups", n_groups))
+    if of_metric != n_groups:
+        raise MetricError(f"{str(constraint)!r} is about {of_metric} groups, but the rows have {n_groups}")
 
 
 def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
     """Raise if the bound is outside the metric's range, or on the side where the constraint is not convex."""
-    is_share = isinstance(metric, RateMetric | GapMetric | PredictedRate | Accuracy | RecallMetric | WorstGroup)
-    if is_share and not 0 <= constraint.bound <= 1:
+    if isinstance(metric, SHARES) and not 0 <= constraint.bound <= 1:
         raise SettingError(
             f"{str(constraint)!r}: {constraint.term} is between 0 and 1. Got {constraint.bound:g} instead"
         )
@@ -244,6 +289,7 @@ def _rate(metric: RateMetric, name: str, constraint: Constraint, shape: tuple[in
     bound = constraint.bound
     if isinstance(metric, FBeta) and metric.beta == 1:
         a, b, c, bound = 1.0, 1.0, 1.0, bound / (2 - bound)
+        name = f"{name} as Jaccard"
     below = a * hit + b * (true - hit) + c * (predicted - hit)
     kind: Kind = "proportion" if set(np.unique(below)) <= {0.0, 1.0} else "tangent"
     return Piece(name=name, kind=kind, above=a * hit, below=below, sense=constraint.sense, bound=bound)
@@ -268,13 +314,14 @@ def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatA
     sizes = metric.terms(table)[1]
     for slot in metric.slots(np.arange(metric.n_classes) if metric.positive is None else np.array([metric.positive])):
         rows, columns = metric.cells(int(slot))
+        of = f"{name}, predicted {columns}" if isinstance(rows, slice) else f"{name}, true {rows}, predicted {columns}"
         shares = {}
         for group in np.flatnonzero(sizes[:, slot] > 0):
             above, below = np.zeros(table.shape), np.zeros(table.shape)
             above[group, rows, columns] = 1
             below[group, rows] = 1
             shares[group] = Piece(
-                name=f"{name}, group {group}",
+                name=f"{of}, group {group}",
                 kind="proportion",
                 above=above.reshape(confusion.shape),
                 below=below.reshape(confusion.shape),
@@ -284,7 +331,7 @@ def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatA
         for one, other in permutations(shares, 2):
             high, low = shares[one], shares[other]
             yield Piece(
-                name=f"{name}, groups {one} and {other}",
+                name=f"{of}, groups {one} and {other}",
                 kind="difference",
                 above=high.above / sizes[one, slot] - low.above / sizes[other, slot],
                 below=np.ones(confusion.shape),

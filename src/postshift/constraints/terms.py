@@ -22,10 +22,12 @@ from typing import Any, Literal, Self
 
 from postshift._validation import check_in_range
 from postshift.exceptions import SettingError
+from postshift.metrics.catalogue import GAPS, METRICS
 from postshift.metrics.grammar import read_term
 
 Sense = Literal[">=", "<="]
-_FORM = re.compile(r"(?P<term>.+?)\s*(?P<sense>>=|<=|≥|≤)\s*(?P<bound>[^<>=≤≥]+)")
+RATE = "rate"  # how often a class is predicted
+_FORM = re.compile(r"(?P<term>.+?)\s*(?P<sense>>=|<=|≥|≤)\s*(?P<bound>[^<>=≤≥]+)", re.DOTALL)
 _SENSES: dict[str, Sense] = {">=": ">=", "<=": "<=", "≥": ">=", "≤": "<="}
 
 
@@ -41,6 +43,14 @@ class Term:
 
     metric: Any
     label: Any = None
+
+    @property
+    def is_of_open_class(self) -> bool:
+        """Whether the term has a name, is about one class, and does not say which."""
+        name = self.metric
+        if not isinstance(name, str) or self.label is not None:
+            return False
+        return name == RATE or name in GAPS or (name in METRICS and METRICS[name].is_of_one_class)
 
     def __ge__(self, bound: float) -> Constraint:
         """Return the constraint that the term is at least ``bound``."""

@@ -41,7 +41,7 @@ from postshift.estimators.records import FIRST, Mark, mark_of
 from postshift.estimators.routing import Routed, routed, routed_to_score, router_of
 from postshift.estimators.rows_of import FeatureRows, RowsOf, fitted_bases
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
-from postshift.estimators.subject_to import names_read
+from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 from postshift.metrics import PredictionFunction
@@ -271,7 +271,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
                 classes=self.classes_,
                 groups=self.groups_,
                 metadata=given.metric,
-                pos_label=self.pos_label,
+                pos_label=pos_label_of_metric(self),
             )
             with Progress(self, n_stages=2) as progress:
                 gathered = self._gathered(train, val, given, progress)
@@ -454,7 +454,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         metadata = routed_to_score(self, params)
         known_groups(self.metric, metadata, names=names_read(self))
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
-        goal = goal_of(self.metric, pos_label=self.pos_label, **how)
+        goal = goal_of(self.metric, pos_label=pos_label_of_metric(self), **how)
         return value_of(goal, labels=self.rule_.labels(rows), val=rows, **how)
 
     def get_metadata_routing(self) -> MetadataRouter:

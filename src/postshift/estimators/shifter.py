@@ -19,7 +19,7 @@ from postshift.estimators.progress import CallbackSupportMixin, Progress, with_c
 from postshift.estimators.records import mark_of
 from postshift.estimators.rows_of import RowsOfArrays
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
-from postshift.estimators.subject_to import names_read
+from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, ShapeError
 
@@ -213,7 +213,11 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 else self._rows_of("unlabelled")(eta_unlabelled, _named_phi(phi_unlabelled)),
             )
             goal = goal_of(
-                self.metric, classes=self.classes_, groups=self.groups_, metadata=metadata, pos_label=self.pos_label
+                self.metric,
+                classes=self.classes_,
+                groups=self.groups_,
+                metadata=metadata,
+                pos_label=pos_label_of_metric(self),
             )
             with Progress(self, n_stages=1) as progress:
                 self._learn(
@@ -260,7 +264,9 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         labels = self.rule_.labels(rows)
         known_groups(self.metric, metadata, names=names_read(self))
         how: dict[str, Any] = {"classes": self.classes_, "groups": self.groups_, "metadata": metadata}
-        return value_of(goal_of(self.metric, pos_label=self.pos_label, **how), labels=labels, val=rows, **how)
+        return value_of(
+            goal_of(self.metric, pos_label=pos_label_of_metric(self), **how), labels=labels, val=rows, **how
+        )
 
     def _rows_of(self, name: str) -> RowsOfArrays:
         """Return the object that makes rows from the arguments ``eta_NAME``, ``y_NAME`` and so on."""

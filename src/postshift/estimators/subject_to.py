@@ -17,6 +17,7 @@ from postshift.core.psi import ConfusionMetric
 from postshift.estimators.progress import WRAPPED
 from postshift.exceptions import ConstraintWarning, MetricError, NotCertifiedError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
+from postshift.metrics.grammar import MetricText
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
 from postshift.rules.certified import Certificate, Given, Unlabelled, certified_rule
@@ -128,18 +129,18 @@ class SubjectTo:
 
 
 def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> ConstraintRecord:
-    """Return how one constraint holds; the interval is that of its worst piece, by first-order influences."""
+    """Return how one constraint holds; the interval is by first-order influences."""
     value = constraint.value(confusion)
-    worst = max(constraint.pieces(confusion), key=lambda piece: piece.miss(confusion))
-    # One more row in every cell keeps the error of a rate of 0 or 1 above 0.
+    # One more row, spread over the cells, keeps the error of a rate of 0 or 1 above 0.
     spread = (confusion * n_rows + 1 / confusion.size) / (n_rows + 1)
-    error = float(np.sqrt(np.sum(spread * worst.influence(spread) ** 2) / n_rows))
+    error = float(np.sqrt(np.sum(spread * constraint.influence(spread) ** 2) / n_rows))
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
+    low, high = (0.0, 1.0) if constraint.is_share else (-np.inf, np.inf)
     return ConstraintRecord(
         text=str(constraint.constraint),
         value=value,
-        low=value - reach,
-        high=value + reach,
+        low=max(value - reach, low),
+        high=min(value + reach, high),
         holds=constraint.miss(confusion) <= 0,
     )
 
@@ -169,6 +170,14 @@ def names_read(owner: Any) -> frozenset[str]:
     """Return the names of the per-row arguments that an estimator's metric and constraints read."""
     over_groups = any(_is_over_groups(each) for each in constraints_of(owner))
     return metadata_names(owner.metric) | frozenset([GROUPS] if over_groups else [])
+
+
+def pos_label_of_metric(owner: Any) -> Any:
+    """Return the positive class for an estimator's metric: none if it has no such class, and a constraint has."""
+    metric, given = owner.metric, constraints_of(owner)
+    if isinstance(metric, str) and metric in METRICS and any(MetricText.read(metric).open_classes):
+        return owner.pos_label
+    return None if any(each.term.is_of_open_class for each in given) else owner.pos_label
 
 
 def warn_of_violations(records: Sequence[ConstraintRecord]) -> None:

@@ -56,19 +56,23 @@ _METRICS = _names({
     "metrics.adapters": "ConfusionFunction LabelFunction PredictionFunction",
     "metrics.confusion": "Accuracy CohenKappa ExpectedCost ExpectedReward MatthewsCorrelation",
     "metrics.gaps": "DemographicParityGap EqualOpportunityGap EqualizedOddsGap",
-    "metrics.over_groups": "GroupGMean WorstGroup",
+    "metrics.over_groups": "GroupGMean PooledMetric WorstGroup",
     "metrics.penalised": "Penalised",
-    "metrics.rates": "BinaryF1 FBeta Jaccard MacroF1 Precision Recall",
+    "metrics.rates": "BinaryF1 FBeta Jaccard MacroF1 Precision PredictedRate Recall",
     "metrics.recalls": "BalancedAccuracy GMean HMean MinRecall QMean",
 })  # fmt: skip
+_TERMS = _names({"constraints.terms": "Constraint Term"})
 _WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
 _POSTERIORS = _names({"rules.posterior": "Identity Stack"})
 _RECORDS = _names({
     "basis.tree": "Splits",
+    "constraints.p_values": "TestResult",
     "core.frank_wolfe": "Iteration",
     "core.mixture": "Mixture",
     "core.plugin": "PlugIn",
     "estimators.records": "Conditioning Diagnostics History HistoryRecord",
+    "estimators.subject_to": "ConstraintRecord",
+    "rules.certified": "Certificate",
     "rules.choice": "AveragedRule Chosen",
     "rules.few_rows": "FewRows",
     "rules.fitted": "FittedRule",
@@ -77,7 +81,7 @@ _RECORDS = _names({
     "rules.verdict": "Comparison Intervals",
 })  # fmt: skip
 
-WHOLE = frozenset((*_ESTIMATORS, *_BASES, *_METRICS))  # allowed where an estimator, a transformer or a metric is
+WHOLE = frozenset((*_ESTIMATORS, *_BASES, *_METRICS, *_TERMS))  # allowed where an estimator or a metric is
 PARTS = frozenset((*_WEIGHTINGS, *_POSTERIORS, *_RECORDS))  # where an annotation says so, or as the whole file
 NAMES = WHOLE | PARTS
 KINDS: dict[Any, tuple[str, ...]] = {  # the classes for annotations that are protocols

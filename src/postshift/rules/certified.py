@@ -159,7 +159,7 @@ class Evidence:
         labels = candidate.rule.labels(self.problem.val)
         confusion = self.problem.label_confusion(labels)
         counts = confusion * self.problem.val.n_rows
-        pieces = [piece for constraint in constraints for piece in constraint.pieces(confusion)]
+        pieces = self.pieces(constraints)
         return replace(
             candidate,
             tests=tuple(test_piece(piece, self._counts(piece, candidate.rule, counts)) for piece in pieces),
@@ -167,14 +167,25 @@ class Evidence:
             confusion=confusion,
         )
 
-    def _counts(self, piece: Piece, rule: FittedRule, labelled: FloatArray) -> FloatArray:
-        """Return the counts that a piece is tested with: rows without labels if it needs none and has more of them."""
+    def pieces(self, constraints: Sequence[BoundedMetric]) -> list[Piece]:
+        """Return every piece of the constraints, also of classes and groups without rows: they cannot be certified."""
+        shape = (self.problem.n_categories, self.problem.n_classes)
+        everywhere = np.full(shape, 1 / np.prod(shape))
+        return [piece for constraint in constraints for piece in constraint.pieces(everywhere)]
+
+    def uses_unlabelled(self, piece: Piece) -> bool:
+        """Return whether a piece is tested with rows without labels: it needs none, and there are more of them."""
         rows = self.unlabelled
         if rows is None or piece.needs_labels or rows.n_rows <= self.problem.val.n_rows:
+            return False
+        return self.groups is not None or len(piece.above) == rows.n_classes
+
+    def _counts(self, piece: Piece, rule: FittedRule, labelled: FloatArray) -> FloatArray:
+        """Return the counts that a piece is tested with."""
+        rows = self.unlabelled
+        if rows is None or not self.uses_unlabelled(piece):
             return labelled
         n_classes = rows.n_classes
-        if len(labelled) > n_classes and self.groups is None:
-            return labelled
         places = rule.labels(rows) + (0 if self.groups is None else self.groups * n_classes**2)
         # Any true class will do: the cells of the piece do not depend on it.
         return np.bincount(places, minlength=labelled.size).reshape(labelled.shape).astype(np.float64)
@@ -199,6 +210,7 @@ def certify(
     if not accepted:
         raise _not_certified([evidence.tested(each, constraints) for each in path], evidence, constraints, delta)
     best = max(accepted, key=lambda each: each.value)
+    on_unlabelled = any(evidence.uses_unlabelled(piece) for piece in evidence.pieces(constraints))
     return best.rule, Certificate(
         confidence=confidence,
         constraints=tuple(str(each.constraint) for each in constraints),
@@ -206,7 +218,7 @@ def certify(
         p_value=best.p_value,
         is_exact=all(test.is_exact for test in best.tests),
         n_rows=evidence.problem.val.n_rows,
-        n_unlabelled=0 if evidence.unlabelled is None else evidence.unlabelled.n_rows,
+        n_unlabelled=evidence.unlabelled.n_rows if evidence.unlabelled is not None and on_unlabelled else 0,
         n_tested=n_tested,
         n_accepted=len(accepted),
         n_path=len(path),
@@ -272,15 +284,16 @@ def _not_certified(
     if not tested:
         return NotCertifiedError("no classifier is expected to meet the constraints: relax one of them")
     closest = min(tested, key=lambda each: each.p_value)
-    pieces = [piece for constraint in constraints for piece in constraint.pieces(closest.confusion)]
-    needed = [rows_needed(piece, closest.confusion, delta=delta) for piece in pieces]
-    enough = None if any(each is None for each in needed) else max(each for each in needed if each is not None)
     worst = max(closest.tests, key=lambda test: test.p_value)
-    advice = (
-        "it has no room to spare, so more rows would not help: relax a bound"
-        if enough is None
-        else f"with about {enough:,} labelled rows it could be"
-    )
+    needed = [rows_needed(piece, closest.confusion, delta=delta) for piece in evidence.pieces(constraints)]
+    known = [each for each in needed if each is not None]
+    enough = max(known) if len(known) == len(needed) else None
+    if worst.n_rows == 0:
+        advice = "there are no rows to test it with: give such rows, or relax the bound"
+    elif enough is None:
+        advice = "it has no room to spare, so more rows would not help: relax a bound"
+    else:
+        advice = f"with about {enough:,} labelled rows it could be"
     return NotCertifiedError(
         f"nothing can be certified at confidence {1 - delta:g} with {evidence.problem.val.n_rows} labelled rows. The "
         f"closest rule has {worst.name} {worst.value:.3f} on {worst.n_rows} rows, bound {worst.bound:.3g} "

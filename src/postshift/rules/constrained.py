@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from postshift._validation import FloatArray
-from postshift.constraints.pieces import BoundedMetric
+from postshift.constraints.pieces import BoundedMetric, Piece
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
@@ -115,18 +115,23 @@ class Constrained:
         labelled = problem.label_confusion(labels)
         categories, weights = problem.confusion_rows(slice(None))
         chances, n_rows = program.expectation.chances(), 1 / float(np.sum(weights**2))
-        margins = [c.constraint.margin for c in self.constraints for _ in c.pieces(found.confusion)]
-        margins += [0.0] * (len(found.pieces) - len(margins))
+        bounded = (*self.constraints, *([] if program.objective.gap is None else [program.objective.gap]))
+        owners = [owner for owner in bounded for _ in owner.pieces(found.confusion)]
         shifts = []
-        for piece, seen, margin in zip(found.pieces, program.pieces(labelled), margins, strict=True):
+        for piece, owner in zip(found.pieces, owners, strict=True):
             influence = piece.influence(found.confusion)
             apart = influence[categories, labels] - np.einsum("nr,rn->n", chances, influence[:, labels])
             noise = float(np.sqrt(np.sum((weights * apart) ** 2)))
-            gap = seen.value(labelled) - piece.value(found.confusion)
+            gap = _seen(piece, owner, labelled) - piece.value(found.confusion) if piece.has_rows(labelled) else 0.0
             kept = max(0.0, 1 - (noise / gap) ** 2) if gap else 0.0
             error = float(np.sqrt(np.sum(found.confusion * influence**2) / n_rows))
-            shifts.append(-kept * gap - piece.sign * margin * error)
+            shifts.append(-kept * gap - piece.sign * owner.constraint.margin * error)
         return np.array(shifts)
+
+
+def _seen(piece: Piece, owner: BoundedMetric, labelled: FloatArray) -> float:
+    """Return the value of a piece on labels; a tangent is that of the metric itself."""
+    return owner.value(labelled) if piece.kind == "tangent" else piece.value(labelled)
 
 
 def best_posterior(problem: Problem) -> Posterior:
@@ -134,7 +139,7 @@ def best_posterior(problem: Problem) -> Posterior:
     eta, labels, weights = problem.val.eta, problem.val.labels, problem.val.weights
     assert labels is not None  # noqa: S101
     stacked = np.empty_like(eta)
-    for kept, left in KFold(N_FOLDS, shuffle=True, random_state=0).split(eta):
+    for kept, left in KFold(min(N_FOLDS, len(eta)), shuffle=True, random_state=0).split(eta):
         stack = fit_stack(eta[kept], labels[kept], None if weights is None else weights[kept])
         stacked[left] = stack(eta[left])
     rows = np.arange(len(labels))

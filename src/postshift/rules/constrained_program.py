@@ -54,7 +54,9 @@ class Expectation:
         shares = np.empty((member.shape[1], n_classes, n_bases))
         for label in range(n_classes):
             weights = (rows.row_weights * rows.eta[:, label])[:, None]
-            shares[:, label] = np.linalg.lstsq((rows.phi * weights).T @ rows.phi, (rows.phi * weights).T @ member)[0].T
+            shares[:, label] = np.linalg.lstsq(
+                (rows.phi * weights).T @ rows.phi, (rows.phi * weights).T @ member, rcond=None
+            )[0].T
         return cls(rows=rows, shares=shares)
 
     @cached_property
