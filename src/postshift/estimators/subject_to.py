@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from postshift._validation import check_in_range
+from postshift._validation import FloatArray, IntArray, check_in_range
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
+from postshift.core.rows import Rows
+from postshift.estimators.model import positions
 from postshift.estimators.progress import WRAPPED
 from postshift.exceptions import ConstraintWarning, MetricError, NotCertifiedError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
@@ -27,6 +29,7 @@ from postshift.rules.scoring import HeldOut
 
 UNCERTIFIED = ("raise", "closest")
 LEVEL = 0.95  # of the interval of a constraint's value
+ROUNDING = 1e-12  # of a value that is equal to its bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,12 @@ class ConstraintRecord:
     ----------
     text : str
         The constraint as it was given.
+    name : str
+        What it bounds.
+    sense : {">=", "<="}
+        At least, or at most.
+    bound : float
+        The bound.
     value : float
         The value of its metric.
     low, high : float
@@ -46,6 +55,9 @@ class ConstraintRecord:
     """
 
     text: str
+    name: str
+    sense: str
+    bound: float
     value: float
     low: float
     high: float
@@ -84,7 +96,7 @@ class SubjectTo:
         """Return the metric to maximise as a function of the same confusion matrix as the constraints."""
         if not isinstance(goal, ConfusionMetric):
             raise MetricError(
-                f"metric {goal.name!r} only scores labels, but subject_to needs a metric of the confusion matrix: use "
+                f"metric {goal.name!r} only scores labels, but constraints need a metric of the confusion matrix: use "
                 "one of the catalogue, from_confusion, or a function of y_true, y_pred and sample_weight"
             )
         if self.n_groups == 1 or hasattr(goal, "n_categories"):
@@ -108,9 +120,13 @@ class SubjectTo:
         try:
             rule, certificate = certified_rule(problem, self.constraints, confidence=how.confidence, **given)
         except NotCertifiedError as error:
-            if how.if_uncertified == "raise" or error.rule is None:
+            if error.rule is None:
                 raise
-            warnings.warn(f"{error}", ConstraintWarning, stacklevel=4 + WRAPPED)
+            if how.if_uncertified == "raise":
+                advice = "if_uncertified='closest' returns it without a guarantee"
+                facts = {"rule": error.rule, "p_value": error.p_value, "rows_needed": error.rows_needed}
+                raise NotCertifiedError(f"{error}; {advice}", **facts) from error
+            warnings.warn(f"{error}. It is returned without a guarantee", ConstraintWarning, stacklevel=4 + WRAPPED)
             return Given(rule=error.rule), None
         return Given(rule=rule), certificate
 
@@ -122,8 +138,19 @@ class SubjectTo:
     def records(self, problem: Problem, held_out: HeldOut) -> tuple[ConstraintRecord, ...]:
         """Return how the constraints hold on the labels that were not used for the fit."""
         judged = problem if len(held_out.rows) == problem.val.n_rows else problem.take(held_out.rows)
-        confusion = judged.label_confusion(held_out.labels)
-        n_rows = 1 / float(np.sum(judged.row_weights**2))
+        return self._records(judged.label_confusion(held_out.labels), judged.row_weights)
+
+    def new_records(self, labels: IntArray, *, val: Rows, groups: IntArray | None) -> tuple[ConstraintRecord, ...]:
+        """Return how the constraints hold for labels of new rows, whose groups are given as positions."""
+        assert val.labels is not None  # noqa: S101
+        truth = val.labels if groups is None else groups * val.n_classes + val.labels
+        shape = self.n_groups * val.n_classes, val.n_classes
+        cells = np.bincount(truth * val.n_classes + labels, weights=val.weights, minlength=shape[0] * shape[1])
+        return self._records(cells.reshape(shape) / cells.sum(), val.row_weights / val.row_weights.sum())
+
+    def _records(self, confusion: FloatArray, weights: FloatArray) -> tuple[ConstraintRecord, ...]:
+        """Return how the constraints hold, given the confusion matrix and the weights of its rows, which sum to 1."""
+        n_rows = 1 / float(np.sum(weights**2))
         return tuple(_record(each, confusion, n_rows) for each in self.constraints)
 
 
@@ -137,10 +164,13 @@ def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> Constra
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
     return ConstraintRecord(
         text=str(constraint.constraint),
+        name=str(constraint.constraint.term),
+        sense=constraint.constraint.sense,
+        bound=constraint.constraint.bound,
         value=value,
         low=value - reach,
         high=value + reach,
-        holds=constraint.miss(confusion) <= 0,
+        holds=constraint.miss(confusion) <= ROUNDING,
     )
 
 
@@ -167,8 +197,28 @@ def guarantee_of(owner: Any) -> Guarantee | None:
 
 def names_read(owner: Any) -> frozenset[str]:
     """Return the names of the per-row arguments that an estimator's metric and constraints read."""
-    over_groups = any(_is_over_groups(each) for each in constraints_of(owner))
-    return metadata_names(owner.metric) | frozenset([GROUPS] if over_groups else [])
+    return metadata_names(owner.metric) | frozenset([GROUPS] if are_over_groups(constraints_of(owner)) else [])
+
+
+def new_records(owner: Any, labels: IntArray, *, val: Rows, groups: Any) -> tuple[ConstraintRecord, ...]:
+    """Return how the constraints of a fitted estimator hold for its labels of new rows.
+
+    Labels are positions of classes; ``groups`` are values, which are needed if a constraint is about groups.
+    """
+    given = constraints_of(owner)
+    if not given:
+        return ()
+    known = owner.groups_ if are_over_groups(given) else None
+    if known is not None and groups is None:
+        raise SettingError("a constraint is about groups of rows: pass groups, one value per row")
+    limits = SubjectTo.of(given, classes=owner.classes_, groups=known, pos_label=owner.pos_label)
+    codes = None if known is None else positions(groups, known, name=GROUPS, what="groups of the fit")
+    return limits.new_records(labels, val=val, groups=codes)
+
+
+def are_over_groups(constraints: Sequence[Constraint]) -> bool:
+    """Return whether any of the constraints reads groups of rows."""
+    return any(_is_over_groups(each) for each in constraints)
 
 
 def warn_of_violations(records: Sequence[ConstraintRecord]) -> None:

@@ -65,10 +65,14 @@ _WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
 _POSTERIORS = _names({"rules.posterior": "Identity Stack"})
 _RECORDS = _names({
     "basis.tree": "Splits",
+    "constraints.p_values": "TestResult",
+    "constraints.terms": "Constraint Term",
     "core.frank_wolfe": "Iteration",
     "core.mixture": "Mixture",
     "core.plugin": "PlugIn",
     "estimators.records": "Conditioning Diagnostics History HistoryRecord",
+    "estimators.subject_to": "ConstraintRecord",
+    "rules.certified": "Certificate",
     "rules.choice": "AveragedRule Chosen",
     "rules.few_rows": "FewRows",
     "rules.fitted": "FittedRule",

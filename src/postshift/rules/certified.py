@@ -167,14 +167,19 @@ class Evidence:
             confusion=confusion,
         )
 
-    def _counts(self, piece: Piece, rule: FittedRule, labelled: FloatArray) -> FloatArray:
-        """Return the counts that a piece is tested with: rows without labels if it needs none and has more of them."""
+    def is_without_labels(self, piece: Piece) -> bool:
+        """Return whether a piece is tested on the rows without labels: it needs none, and there are more of them."""
         rows = self.unlabelled
         if rows is None or piece.needs_labels or rows.n_rows <= self.problem.val.n_rows:
+            return False
+        return len(piece.above) == rows.n_classes or self.groups is not None
+
+    def _counts(self, piece: Piece, rule: FittedRule, labelled: FloatArray) -> FloatArray:
+        """Return the counts that a piece is tested with."""
+        rows = self.unlabelled
+        if rows is None or not self.is_without_labels(piece):
             return labelled
         n_classes = rows.n_classes
-        if len(labelled) > n_classes and self.groups is None:
-            return labelled
         places = rule.labels(rows) + (0 if self.groups is None else self.groups * n_classes**2)
         # Any true class will do: the cells of the piece do not depend on it.
         return np.bincount(places, minlength=labelled.size).reshape(labelled.shape).astype(np.float64)
@@ -199,6 +204,8 @@ def certify(
     if not accepted:
         raise _not_certified([evidence.tested(each, constraints) for each in path], evidence, constraints, delta)
     best = max(accepted, key=lambda each: each.value)
+    pieces = [piece for constraint in constraints for piece in constraint.pieces(best.confusion)]
+    unlabelled = evidence.unlabelled if any(map(evidence.is_without_labels, pieces)) else None
     return best.rule, Certificate(
         confidence=confidence,
         constraints=tuple(str(each.constraint) for each in constraints),
@@ -206,7 +213,7 @@ def certify(
         p_value=best.p_value,
         is_exact=all(test.is_exact for test in best.tests),
         n_rows=evidence.problem.val.n_rows,
-        n_unlabelled=0 if evidence.unlabelled is None else evidence.unlabelled.n_rows,
+        n_unlabelled=0 if unlabelled is None else unlabelled.n_rows,
         n_tested=n_tested,
         n_accepted=len(accepted),
         n_path=len(path),
@@ -243,18 +250,23 @@ def make_path(
 
 def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) -> None:
     """Raise if a constraint has no test, or if the rows have weights."""
-    confusion = problem.label_confusion(np.argmax(problem.val.eta, axis=1))
+    check_tests(constraints, problem.label_confusion(np.argmax(problem.val.eta, axis=1)))
+    if problem.val.weights is not None:
+        raise WeightError(
+            "a guarantee needs validation rows without weights: the tests count rows. Leave the weights out, or "
+            "confidence=..."
+        )
+
+
+def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> None:
+    """Raise if a constraint has no test; ``confusion`` is any matrix with rows in every cell."""
     for constraint in constraints:
         if not all(has_test(piece) for piece in constraint.pieces(confusion)):
             raise MetricError(
-                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence out, or bound "
-                "one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
+                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence=... out, or "
+                "bound one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
                 "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
             )
-    if problem.val.weights is not None:
-        raise WeightError(
-            "confidence needs validation rows without weights: the tests count rows. Leave one of them out"
-        )
 
 
 def _caution(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
@@ -284,7 +296,7 @@ def _not_certified(
     return NotCertifiedError(
         f"nothing can be certified at confidence {1 - delta:g} with {evidence.problem.val.n_rows} labelled rows. The "
         f"closest rule has {worst.name} {worst.value:.3f} on {worst.n_rows} rows, bound {worst.bound:.3g} "
-        f"(p = {worst.p_value:.3f}); {advice}. if_uncertified='closest' returns it",
+        f"(p = {worst.p_value:.3f}); {advice}",
         rule=closest.rule,
         p_value=closest.p_value,
         rows_needed=enough,
