@@ -201,10 +201,14 @@ def _named(constraint: Constraint, *, classes: Any, n_groups: int | None, pos_la
     return PredictedRate(position)
 
 
+def is_share(metric: ConfusionMetric) -> bool:
+    """Return whether a metric is always between 0 and 1."""
+    return isinstance(metric, RateMetric | GapMetric | PredictedRate | Accuracy | RecallMetric | WorstGroup)
+
+
 def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
     """Raise if the bound is outside the metric's range, or on the side where the constraint is not convex."""
-    is_share = isinstance(metric, RateMetric | GapMetric | PredictedRate | Accuracy | RecallMetric | WorstGroup)
-    if is_share and not 0 <= constraint.bound <= 1:
+    if is_share(metric) and not 0 <= constraint.bound <= 1:
         raise SettingError(
             f"{str(constraint)!r}: {constraint.term} is between 0 and 1. Got {constraint.bound:g} instead"
         )

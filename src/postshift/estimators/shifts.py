@@ -167,7 +167,9 @@ class Shifts:
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
             chosen, n_queries = task.solve(choice, **how)
-        self.rule_, self.held_out_ = chosen.rule, chosen.held_out
+        # The tests of a guarantee choose a rule on the validation rows.
+        held_out = replace(chosen.held_out, in_fit=chosen.held_out.in_fit or self.confidence is not None)
+        self.rule_, self.held_out_ = chosen.rule, held_out
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
@@ -176,7 +178,8 @@ class Shifts:
             chosen = replace(
                 chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
             )
-        warn_of_violations(self.constraints_)
+        if self.confidence is None:
+            warn_of_violations(self.constraints_)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,

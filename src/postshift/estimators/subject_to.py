@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from postshift._validation import FloatArray, IntArray, check_in_range
-from postshift.constraints.pieces import BoundedMetric, resolve_constraint
+from postshift.constraints.pieces import BoundedMetric, is_share, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
 from postshift.core.rows import Rows
@@ -34,7 +34,9 @@ ROUNDING = 1e-12  # of a value that is equal to its bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintRecord:
-    """How a constraint holds on labels of validation rows that were not used for the fit.
+    """How a constraint holds on rows with labels: validation rows that were not used for the fit, or new rows.
+
+    With a guarantee, these are all validation rows, which also tested the rule.
 
     Attributes
     ----------
@@ -162,14 +164,17 @@ def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> Constra
     spread = (confusion * n_rows + 1 / confusion.size) / (n_rows + 1)
     error = float(np.sqrt(np.sum(spread * worst.influence(spread) ** 2) / n_rows))
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
+    low, high = value - reach, value + reach
+    if is_share(constraint.metric):
+        low, high = max(low, 0.0), min(high, 1.0)
     return ConstraintRecord(
         text=str(constraint.constraint),
         name=str(constraint.constraint.term),
         sense=constraint.constraint.sense,
         bound=constraint.constraint.bound,
         value=value,
-        low=value - reach,
-        high=value + reach,
+        low=low,
+        high=high,
         holds=constraint.miss(confusion) <= ROUNDING,
     )
 

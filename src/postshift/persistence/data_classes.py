@@ -61,12 +61,13 @@ _METRICS = _names({
     "metrics.rates": "BinaryF1 FBeta Jaccard MacroF1 Precision Recall",
     "metrics.recalls": "BalancedAccuracy GMean HMean MinRecall QMean",
 })  # fmt: skip
+_CONSTRAINTS = _names({"constraints.terms": "Constraint"})
 _WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
 _POSTERIORS = _names({"rules.posterior": "Identity Stack"})
 _RECORDS = _names({
     "basis.tree": "Splits",
     "constraints.p_values": "TestResult",
-    "constraints.terms": "Constraint Term",
+    "constraints.terms": "Term",
     "core.frank_wolfe": "Iteration",
     "core.mixture": "Mixture",
     "core.plugin": "PlugIn",
@@ -81,7 +82,8 @@ _RECORDS = _names({
     "rules.verdict": "Comparison Intervals",
 })  # fmt: skip
 
-WHOLE = frozenset((*_ESTIMATORS, *_BASES, *_METRICS))  # allowed where an estimator, a transformer or a metric is
+# Allowed where an estimator, a transformer, a metric or a constraint is.
+WHOLE = frozenset((*_ESTIMATORS, *_BASES, *_METRICS, *_CONSTRAINTS))
 PARTS = frozenset((*_WEIGHTINGS, *_POSTERIORS, *_RECORDS))  # where an annotation says so, or as the whole file
 NAMES = WHOLE | PARTS
 KINDS: dict[Any, tuple[str, ...]] = {  # the classes for annotations that are protocols

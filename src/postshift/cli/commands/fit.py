@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from json import loads as parsed
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.console import Console, user_scores
+from postshift.cli.console import Console, as_json, user_scores
 from postshift.cli.options import Debug, Json, PosLabel, Quiet, Scheduler, TrustModel
 
 # Options of each part of the help; the name of an option is that of its parameter.
@@ -107,6 +108,8 @@ class FitRequest:
             raise UsageError("--subject-to needs a --metric, not a metric program: leave one of them out")
         if self.method != "auto":
             raise UsageError("--subject-to has its own method: leave --method out")
+        if self.if_uncertified not in (None, "raise", "closest"):
+            raise UsageError(f"--if-uncertified must be raise or closest. Got {self.if_uncertified!r} instead")
         if self.confidence is None and self.if_uncertified is not None:
             raise UsageError("--if-uncertified is about a guarantee: add --confidence, or leave it out")
         if self.confidence is None and self.unlabelled is not None:
@@ -314,10 +317,10 @@ def show_constraints(records: Sequence[Mapping[str, Any]], console: Console) -> 
 def _show_guarantee(found: Mapping[str, Any], console: Console) -> None:
     """Write which guarantee there is, in one sentence."""
     from postshift.report.codec import from_plain
+    from postshift.report.formats import NO_BREAK
     from postshift.report.sentences import guarantee_sentence
     from postshift.rules.certified import Certificate
 
-    certificate = found["certificate"]
-    if certificate is not None and not isinstance(certificate, Certificate):
-        certificate = from_plain(Certificate, certificate)
-    console.say(guarantee_sentence(found["confidence"], certificate))
+    plain = parsed(as_json(found["certificate"]))  # a new run has tuples, a stored one has lists
+    certificate = None if plain is None else from_plain(Certificate, plain)
+    console.say(guarantee_sentence(found["confidence"], certificate).replace(NO_BREAK, " "))
