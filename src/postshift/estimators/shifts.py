@@ -21,9 +21,8 @@ from postshift.core.rows import CONSTANT, Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.progress import WRAPPED, Progress
-from postshift.estimators.records import Diagnostics, History, Mark, conditioning
+from postshift.estimators.records import ConstraintRecord, Diagnostics, History, Mark, conditioning
 from postshift.estimators.subject_to import (
-    ConstraintRecord,
     SubjectTo,
     constraints_of,
     guarantee_of,
@@ -39,13 +38,13 @@ from postshift.exceptions import (
     SmallValidationWarning,
 )
 from postshift.metrics.resolve import ResolvedMetric
-from postshift.rules.certified import Certificate, Unlabelled
+from postshift.rules.certified import Unlabelled
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.menu import check_method
 from postshift.rules.posterior import FLOOR
-from postshift.rules.record import Record
+from postshift.rules.record import Certificate, Record
 from postshift.rules.scoring import HeldOut
 
 FEW_ROWS = 300

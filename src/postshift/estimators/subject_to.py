@@ -17,53 +17,20 @@ from postshift.core.psi import ConfusionMetric
 from postshift.core.rows import Rows
 from postshift.estimators.model import positions
 from postshift.estimators.progress import WRAPPED
+from postshift.estimators.records import ConstraintRecord
 from postshift.exceptions import ConstraintWarning, MetricError, NotCertifiedError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
-from postshift.rules.certified import Certificate, Given, Unlabelled, certified_rule
+from postshift.rules.certified import Given, Unlabelled, certified_rule
 from postshift.rules.constrained import Constrained
 from postshift.rules.problem import Problem
-from postshift.rules.record import Record
+from postshift.rules.record import Certificate, Record
 from postshift.rules.scoring import HeldOut
 
 UNCERTIFIED = ("raise", "closest")
 LEVEL = 0.95  # of the interval of a constraint's value
 ROUNDING = 1e-12  # of a value that is equal to its bound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintRecord:
-    """How a constraint holds on rows with labels: validation rows that were not used for the fit, or new rows.
-
-    With a guarantee, these are all validation rows, which also tested the rule.
-
-    Attributes
-    ----------
-    text : str
-        The constraint as it was given.
-    name : str
-        What it bounds.
-    sense : {">=", "<="}
-        At least, or at most.
-    bound : float
-        The bound.
-    value : float
-        The value of its metric.
-    low, high : float
-        An interval of about 95 % for the value on new rows.
-    holds : bool
-        Whether the value respects the bound.
-    """
-
-    text: str
-    name: str
-    sense: str
-    bound: float
-    value: float
-    low: float
-    high: float
-    holds: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from postshift.core.archive import CONTENT_ERRORS
-from postshift.estimators.records import Conditioning, HistoryRecord
-from postshift.estimators.subject_to import ConstraintRecord
+from postshift.estimators.records import Conditioning, ConstraintRecord, HistoryRecord
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import from_plain
-from postshift.rules.certified import Certificate
-from postshift.rules.record import Entry
+from postshift.rules.record import Certificate, Entry
 
 FORMAT = 2
 TITLE, TEST_TITLE = "Before and after postshift", "Before and after postshift: test rows"

@@ -16,9 +16,9 @@ from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
 from postshift.estimators.model import one_a_row, positions
-from postshift.estimators.records import compared, mark_of
+from postshift.estimators.records import ConstraintRecord, compared, mark_of
 from postshift.estimators.shifts import effective_weights
-from postshift.estimators.subject_to import ConstraintRecord, new_records
+from postshift.estimators.subject_to import new_records
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue

@@ -13,7 +13,7 @@ import numpy as np
 
 from postshift.report.facts import Belief, Facts, FunctionWeights
 from postshift.report.formats import NO_BREAK, factor, interval, number, percent, rows
-from postshift.rules.certified import Certificate
+from postshift.rules.record import Certificate
 from postshift.rules.verdict import verdict_of
 
 Kind = Literal["worth it", "may be noise", "no change", "base kept", "not worth it", "best of several", "constrained"]

@@ -30,6 +30,7 @@ from postshift.rules.constrained_program import ConstrainedProgram, Expectation,
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
+from postshift.rules.record import Certificate
 
 SHIFTS = (
     0.4,
@@ -54,42 +55,6 @@ SHIFTS = (
 )
 PATH_ROWS = 20_000  # of rows without labels; the rest of them test
 PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """Which constraints were certified, at which confidence, by which tests.
-
-    Attributes
-    ----------
-    confidence : float
-        The probability, at least, that every constraint holds for new rows of the same kind.
-    constraints : tuple of str
-        The constraints.
-    tests : tuple of TestResult
-        The test of each piece of the constraints.
-    p_value : float
-        The largest of their p-values.
-    is_exact : bool
-        Whether every test is exact; a test of a gap between groups is asymptotic.
-    n_rows : int
-        Number of labelled rows that tested.
-    n_unlabelled : int
-        Number of rows without labels that tested.
-    n_tested, n_accepted, n_path : int
-        Number of rules that were tested, that were accepted, and on the path.
-    """
-
-    confidence: float
-    constraints: tuple[str, ...]
-    tests: tuple[TestResult, ...]
-    p_value: float
-    is_exact: bool
-    n_rows: int
-    n_unlabelled: int
-    n_tested: int
-    n_accepted: int
-    n_path: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

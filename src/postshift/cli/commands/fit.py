@@ -319,7 +319,7 @@ def _show_guarantee(found: Mapping[str, Any], console: Console) -> None:
     from postshift.report.codec import from_plain
     from postshift.report.formats import NO_BREAK
     from postshift.report.sentences import guarantee_sentence
-    from postshift.rules.certified import Certificate
+    from postshift.rules.record import Certificate
 
     plain = parsed(as_json(found["certificate"]))  # a new run has tuples, a stored one has lists
     certificate = None if plain is None else from_plain(Certificate, plain)
