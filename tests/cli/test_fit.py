@@ -25,7 +25,7 @@ def test_settings_are_what_the_result_depends_on():
     before = REQUEST.settings()
     assert replace(REQUEST, n_jobs=2, out=Path("other"), force=True, metric_timeout=1).settings() == before
     assert replace(REQUEST, random_state=1).settings() == {**before, "random_state": 1}
-    assert {"val", "train", "model"}.isdisjoint(before)  # the digests of the files are compared
+    assert {"val", "train", "model", "unlabelled"}.isdisjoint(before)  # the digests of the files are compared
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,16 @@ def test_settings_are_what_the_result_depends_on():
         ({"metric": None, "metric_command": "sh {predictions}", "pos_label": "a"}, "--pos-label"),
         ({"metric": None, "metric_command": "sh {predictions}", "groups": "a"}, "--groups"),
         ({"less_is_better": True}, "--metric-command"),
+        ({"margin": 1.0}, "--margin is about constraints: add --subject-to"),
+        ({"confidence": 0.9}, "--confidence is about constraints: add --subject-to"),
+        ({"unlabelled": Path("rows.csv")}, "--unlabelled is about constraints: add --subject-to"),
+        ({"subject_to": ["recall >= 0.9"], "method": "stack"}, "leave --method out"),
+        ({"subject_to": ["recall >= 0.9"], "if_uncertified": "closest"}, "add --confidence"),
+        ({"subject_to": ["recall >= 0.9"], "unlabelled": Path("rows.csv")}, "add --confidence"),
+        (
+            {"subject_to": ["recall >= 0.9"], "metric": None, "metric_command": "sh {predictions}"},
+            "needs a --metric, not a metric program",
+        ),
     ],
 )
 def test_options_that_contradict_each_other(options, text):

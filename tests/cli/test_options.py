@@ -19,7 +19,10 @@ COMMANDS = ("demo", "fit", "predict", "evaluate", "report", "metrics", "bases", 
 BASE = ("--label", "y", "--metric", "f1_macro")
 
 # Parameters of PostShiftClassifier and PostShifter, or of their fit, which are options of ``postshift fit``.
-PARAMETERS = ("metric", "pos_label", "basis", "method", "budget", "n_jobs", "random_state", "sample_weight")
+PARAMETERS = (
+    "metric", "pos_label", "basis", "method", "budget", "subject_to", "margin", "confidence", "if_uncertified",
+    "n_jobs", "random_state", "sample_weight",
+)  # fmt: skip
 # Parameters without an option: the files of rows and the run folder say what they are.
 FROM_FILES = ("estimator", "classes", "cv", "refit", "session")
 

@@ -19,6 +19,7 @@ from sklearn.tree._tree import Tree
 
 from postshift import PostShiftClassifier, PostShifter
 from postshift.basis import GroupBasis, RBFBasis, TreeBasis, UnionBasis
+from postshift.constraints import Recall
 from postshift.exceptions import ArchiveError, ExportError, PostshiftWarning, UntrustedError
 from postshift.persistence import dump, load, to_onnx
 from tests.estimators.data import noisy
@@ -317,3 +318,18 @@ def test_graph_of_the_shifter(shifter, tmp_path):
     assert [each.name for each in session.get_inputs()] == ["eta", "phi_north___south"]
     found = session.run(["label", "distribution"], {"eta": eta, "phi_north___south": phi})
     assert_graph_agrees(dict(zip(["label", "distribution"], found, strict=True)), model, eta, {"north / south": phi})
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_constraints_and_their_certificate_come_back(confidence, suffix, tmp_path):
+    limits = [Recall(2) >= 0.2, "rate[2] <= 0.9"]
+    model = fitted(metric="accuracy", basis="constant", subject_to=limits, confidence=confidence)
+    dump(model, tmp_path / f"model.{suffix}")
+    again = load(tmp_path / f"model.{suffix}", trust=suffix == "joblib")
+    assert len(again.constraints_) == 2
+    assert again.constraints_ == model.constraints_
+    assert again.certificate_ == model.certificate_
+    assert (again.certificate_ is None) == (confidence is None)
+    assert list(map(str, again.subject_to)) == list(map(str, limits))
+    assert_same(again, model, ROWS)

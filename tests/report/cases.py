@@ -209,6 +209,30 @@ def long_names():
 
 
 @cache
+def constrained():
+    """A rule with two constraints and a guarantee, and test rows."""
+    rows, new = random_rows(3, n_rows=3000), random_rows(3, seed=6, n_rows=3000)
+    shifter = PostShifter("accuracy", subject_to=["recall[2] >= 0.4", "rate[2] <= 0.5"], confidence=0.9)
+    shifter.fit(rows.eta_val, rows.y_val, eta_unlabelled=rows.eta)
+    return SimpleNamespace(
+        shifter=shifter,
+        rows=rows,
+        new=new,
+        facts=Facts.of(shifter, rows.eta_val, rows.y_val),
+        test=Facts.of(shifter, new.eta_val, new.y_val),
+    )
+
+
+@cache
+def constrained_cost():
+    """A cost with a constraint and no guarantee."""
+    rows = random_rows(3)
+    cost_matrix = np.array([[0, 1, 1], [2, 0, 1], [9, 9, 0]])
+    shifter = fitted(rows, ExpectedCost(cost_matrix), with_train=False, subject_to="rate[2] <= 0.2", margin=1)
+    return Facts.of(shifter, rows.eta_val, rows.y_val)
+
+
+@cache
 def by_method(method):
     rows = random_rows(3)
     return Facts.of(fitted(rows, method=method), rows.eta_val, rows.y_val)
@@ -231,4 +255,7 @@ ALL = {
     "test rows": lambda: on_test_rows().facts,
     "a cost of test rows": lambda: cost_on_test_rows().facts,
     "long names": long_names,
+    "constraints": lambda: constrained().facts,
+    "constraints on test rows": lambda: constrained().test,
+    "a cost with a constraint": constrained_cost,
 }

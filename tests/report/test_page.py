@@ -107,9 +107,9 @@ def test_headings_are_in_order_and_landmarks_there(name):
     assert all(len(page.all(tag)) == 1 for tag in ("header", "nav", "main", "footer"))
     assert page.all("html", lang="en")
     sections = [e["attrs"]["id"] for e in page.all("section")]
-    assert sections == [
-        "verdict", "confusion", "weights-section", "changed", "rules-section", "trace", "warnings", "use", "about"
-    ]  # fmt: skip
+    constraints = [] if cases.ALL[name]().constraints is None else ["constraints"]
+    middle = ["confusion", "weights-section", "changed", "rules-section", "trace"]
+    assert sections == ["verdict", *constraints, *middle, "warnings", "use", "about"]
 
 
 def test_names_of_classes_are_texts_and_nothing_else():

@@ -10,7 +10,7 @@ import pytest
 
 from postshift.report import page_tables
 from postshift.report.counts import matrices
-from postshift.report.formats import percent
+from postshift.report.formats import NO_BREAK, percent
 from tests.report import cases
 from tests.report.pages import page_of
 
@@ -80,3 +80,24 @@ def test_tables_without_rows_are_left_out():
     assert page_tables.samples_table(untouched) is None
     (line,) = page_tables.conditioning_table(cases.by_method("paper")).rows
     assert line[0] == "FW-EG [constant]"
+
+
+def test_constraints_have_their_section():
+    made, page = cases.constrained(), page_of("constraints")
+    (table,) = page.all("table", id="constraints-table")
+    lines = [page.inside(row, "td") for row in page.inside(table, "tr")[1:]]
+    for record, cells in zip(made.shifter.constraints_, lines, strict=True):
+        bound, value, _, holds = [e["text"].replace(NO_BREAK, " ") for e in cells]
+        assert bound == f"{'at least' if record.sense == '>=' else 'at most'} {record.bound:g}"
+        assert (value, holds) == (f"{record.value:.3f}", "✓ yes")
+    assert page_tables.constraints_table(cases.digits_auto()) is None
+    assert not page_of("digits").all("section", id="constraints")
+
+
+def test_constraints_of_a_page_about_test_rows_are_those_of_the_test_rows():
+    made = cases.constrained()
+    labels = made.shifter.predict(made.new.eta_val)
+    recall, rate = made.test.constraints.records
+    assert recall.value == pytest.approx((labels[made.new.y_val == 2] == 2).mean())
+    assert rate.value == pytest.approx((labels == 2).mean())
+    assert made.test.constraints.certificate == made.shifter.certificate_

@@ -86,6 +86,57 @@ def test_a_cost_is_written_without_its_minus():
     assert not any("Lower" in each for each in sentences.judgement(cases.digits_auto()).details)
 
 
+def test_a_constrained_rule_is_not_compared_with_the_base():
+    facts = cases.constrained().facts
+    judged, verdict = sentences.judgement(facts), facts.verdict
+    low, high = verdict.after_interval
+    assert judged.kind == "constrained"
+    assert plain(judged.headline) == (
+        f"accuracy is {verdict.after:.3f} (95 % interval {low:.3f} to {high:.3f}) on 3,000 rows that were also used "
+        "for the fit, subject to 2 constraints."
+    )
+    assert judged.details == (
+        f"The model as it is has {verdict.before:.3f} without constraints.",
+        "All constraints hold on these rows.",
+    )
+    said = " ".join((judged.headline, *judged.details, sentences.choice_sentence(facts)))
+    assert not any(word in said for word in ("worth", "better", "gain", "change", "noise"))
+    on_test = sentences.judgement(cases.constrained().test)
+    assert "on 3,000 test rows, subject to 2 constraints" in on_test.headline
+    assert on_test.details[0].startswith("These rows were not used for the fit")
+
+
+def test_a_cost_with_a_constraint():
+    facts = cases.constrained_cost()
+    judged = sentences.judgement(facts)
+    assert f"expected_cost is {-facts.verdict.after:.3f}" in judged.headline
+    assert "subject to one constraint" in judged.headline
+    assert judged.details[0] == f"The model as it is has {-facts.verdict.before:.3f} without constraints."
+    assert judged.details[-1] == "Lower expected_cost is better."
+
+
+def test_constraints_that_are_missed():
+    facts = cases.constrained().facts
+    first, second = facts.constraints.records
+    missed = replace(first, holds=False, value=0.05)
+    some = replace(facts, constraints=replace(facts.constraints, records=(missed, second)))
+    assert sentences.holds_sentence(some) == "On these rows, recall[2] >= 0.4 (the value is 0.050) does not hold."
+
+
+def test_the_guarantee_in_a_sentence():
+    certificate = cases.constrained().shifter.certificate_
+    assert plain(sentences.guarantee_sentence(0.9, certificate)) == (
+        "With a confidence of 90 %, recall[2] >= 0.4 and rate[2] <= 0.5 hold for new rows from the same source "
+        f"(binomial test, exact; 3,000 labelled rows; p = {certificate.p_value:.2g})."
+    )
+    other = replace(certificate, is_exact=False, constraints=("a <= 1",), n_unlabelled=5000, confidence=0.975)
+    said = plain(sentences.guarantee_sentence(0.975, other))
+    assert said.startswith("With a confidence of about 97.5 %, a <= 1 holds for new rows")
+    assert "3,000 labelled rows and 5,000 rows without labels" in said
+    assert "without a guarantee" in sentences.guarantee_sentence(0.9, None)
+    assert "no guarantee" in sentences.guarantee_sentence(None, None)
+
+
 def test_changes_in_a_sentence():
     changes = replace(cases.digits_auto().changes, n_rows=200, n_changed=20, n_right=12, n_wrong=5)
     facts = replace(cases.digits_auto(), changes=changes)

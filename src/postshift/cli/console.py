@@ -21,7 +21,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from postshift.cli.errors import one_line, printable
+from postshift.cli.errors import one_line, printable, with_options
 
 _LINES = 10  # progress lines of a stage where stderr is not a terminal
 _WIDE = 400
@@ -68,7 +68,7 @@ class Console:
         seen: set[str] = set()
 
         def show(message: Any, category: Any, *_: Any) -> None:
-            text = one_line(message)
+            text = with_options(one_line(message))
             if not issubclass(category, DeprecationWarning | FutureWarning | ResourceWarning) and text not in seen:
                 seen.add(text)
                 self.note(f"warning: {text}")

@@ -1,14 +1,14 @@
 """Exit codes, the errors of the command line, and how every other error is shown.
 
-====  ==============================================================================
+====  =========================================================================================================
 code  meaning
-====  ==============================================================================
+====  =========================================================================================================
 0     success
-1     a failure while running: the fit, the metric program, a missing package
-2     wrong usage, or input that cannot be used
+1     a failure while running: the fit (also: nothing can be certified), the metric program, a missing package
+2     wrong usage, or input that cannot be used (also: constraints that exclude each other)
 3     a file that cannot be read or written
 130   stopped by Ctrl-C (143: by a request to terminate)
-====  ==============================================================================
+====  =========================================================================================================
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from postshift.exceptions import (
     ArchiveError,
     BudgetError,
     DataNotFoundError,
+    InfeasibleError,
     InputError,
     PostshiftError,
 )
@@ -43,8 +44,9 @@ EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
 }
-_LIBRARY = (((DataNotFoundError, ArchiveError), FILE), ((InputError, BudgetError), USAGE))
+_LIBRARY = (((DataNotFoundError, ArchiveError), FILE), ((InputError, BudgetError, InfeasibleError), USAGE))
 _SHOWN = 12  # names in a list
+_SETTING = re.compile(r"\b(subject_to|margin|confidence|if_uncertified)=(?:\.\.\.|'?(\w+(?:\.\d+)?)'?)")
 
 
 class CommandError(PostshiftError):
@@ -99,7 +101,8 @@ def explained(error: BaseException) -> tuple[int, str]:
         remedy = install(EXTRAS[package]) if package in EXTRAS else f"pip install {package}"
         return FAILED, f"this needs the package {package!r}: {remedy}"
     if isinstance(error, PostshiftError):
-        return next((code for kinds, code in _LIBRARY if isinstance(error, kinds)), FAILED), one_line(error)
+        code = next((code for kinds, code in _LIBRARY if isinstance(error, kinds)), FAILED)
+        return code, with_options(one_line(error))
     if isinstance(error, OSError):
         why = error.strerror or one_line(error)
         return FILE, f"{error.filename}: {why}: choose another path" if error.filename else why
@@ -116,6 +119,17 @@ def _innermost(error: BaseException) -> BaseException:
             return cause
         cause = cause.__cause__
     return error
+
+
+def with_options(text: str) -> str:
+    """Return a message of the library with options in place of the parameters of constraints.
+
+    Examples
+    --------
+    >>> with_options("Give margin=1, confidence=... or if_uncertified='closest'")
+    'Give --margin 1, --confidence or --if-uncertified closest'
+    """
+    return _SETTING.sub(lambda found: " ".join(filter(None, (f"--{found[1].replace('_', '-')}", found[2]))), text)
 
 
 def one_line(text: object) -> str:

@@ -39,6 +39,7 @@ from postshift.metrics import from_predictions
 if TYPE_CHECKING:  # slow to import; wrong options are reported before
     from postshift.cli.basis_option import Bases
     from postshift.cli.cluster import ClusterTable
+    from postshift.cli.subject_to_option import SubjectToOption
 
 PROBA = "p_*"
 _NEEDED = ("pandas", "skops", "jinja2")
@@ -55,6 +56,7 @@ class FitInputs:
     val: FileRows
     train: FileRows | None
     metric: MetricOption
+    subject_to: SubjectToOption
     held: ClusterTable | None
 
     @property
@@ -119,6 +121,8 @@ def _on_cluster(request: FitRequest) -> AbstractContextManager[ClusterTable | No
 
 def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
     """Read every file; if the training rows are on a cluster, read a random sample of them."""
+    from postshift.cli.subject_to_option import SubjectToOption
+
     val = read_rows(request.val)
     train = None
     if request.train is not None:
@@ -141,9 +145,11 @@ def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
         if held is not None:
             held.check(reader)  # raises an error that names the partition
         raise
+    subject_to = SubjectToOption.read(request, layout, model)
+    subject_to.check(layout, metric, val_rows.groups)
     if not hidden:
-        metric.check(layout, val_rows.groups, asked=request.groups is not None)
-    return FitInputs(reader=reader, val=val_rows, train=train_rows, metric=metric, held=held)
+        metric.check(layout, val_rows.groups, asked=request.groups is not None and not subject_to.is_over_groups)
+    return FitInputs(reader=reader, val=val_rows, train=train_rows, metric=metric, subject_to=subject_to, held=held)
 
 
 def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model: Any) -> Layout:
@@ -206,12 +212,13 @@ def _header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
     suffix = copy_suffix(metric.text, metric.kind)
     copies = {MODEL: None if request.model is None else f"{MODEL}{request.model.suffix}"}
     copies[METRIC] = None if suffix is None else f"{METRIC}{suffix}"
-    files = {"train": request.train, "val": request.val, MODEL: request.model}
+    files = {"train": request.train, "val": request.val, "unlabelled": request.unlabelled, MODEL: request.model}
     return {
         "settings": request.settings(),
         "digests": {
             "train": None if given.train is None else given.train.table.digest,
             "val": given.val.table.digest,
+            "unlabelled": given.subject_to.digest,
             MODEL: None if request.model is None else digest_of(read_bytes(request.model)),
             METRIC: metric.digest,
         },
@@ -320,6 +327,7 @@ def _fitted(request: FitRequest, given: FitInputs, bases: Bases, *, journal: Pat
         session=journal,
         n_jobs=request.n_jobs,
         random_state=request.random_state,
+        **given.subject_to.parameters(),
     )
     training: dict[str, Any] = {}
     if given.held is not None and train is not None:
@@ -338,6 +346,7 @@ def _fitted(request: FitRequest, given: FitInputs, bases: Bases, *, journal: Pat
             sample_weight_val=val.weights,
             **training,
             **given.metric.metadata(val),
+            **given.subject_to.arguments(val, bases),
         )
         if shown:
             shifter.set_callbacks()
@@ -388,6 +397,8 @@ def _used(request: FitRequest, given: FitInputs, bases: Bases) -> list[tuple[str
         pairs.insert(0, ("training rows", str(given.held or given.train.table)))
     pairs += [("probabilities", source), ("metric", given.metric.name), ("basis", request.basis)]
     pairs += [("method", request.method), ("seed", str(request.random_state))]
+    if given.subject_to.unlabelled is not None:
+        pairs.append(("rows without labels", str(given.subject_to.unlabelled.table)))
     if layout.sample_weight is not None:
         pairs.append(("weights", f"column {layout.sample_weight}"))
     if layout.groups is not None:

@@ -1,4 +1,4 @@
-"""Records of a fit: the history of its iterations, the diagnostics, and marks of its rows.
+"""Records of a fit: the history of its iterations, the diagnostics, its constraints, and marks of its rows.
 
 A mark is a tuple of plain numbers that identifies rows without storing them, so that it can be kept in a file of the
 estimator: the number of rows; the sum of their labels times fixed random numbers (-1 if they are unknown); for every
@@ -162,3 +162,37 @@ def conditioning(rule: AveragedRule) -> tuple[Conditioning, ...]:
             ranks = [look.rank for look in looks if look.rank is not None]
             found.append(Conditioning(rule=each.name, condition=max(conditions, default=None), rank=min(ranks)))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintRecord:
+    """How a constraint holds on rows with labels: validation rows that were not used for the fit, or new rows.
+
+    With a guarantee, these are all validation rows, which also tested the rule.
+
+    Attributes
+    ----------
+    text : str
+        The constraint as it was given.
+    name : str
+        What it bounds.
+    sense : {">=", "<="}
+        At least, or at most.
+    bound : float
+        The bound.
+    value : float
+        The value of its metric.
+    low, high : float
+        An interval of about 95 % for the value on new rows.
+    holds : bool
+        Whether the value respects the bound.
+    """
+
+    text: str
+    name: str
+    sense: str
+    bound: float
+    value: float
+    low: float
+    high: float
+    holds: bool

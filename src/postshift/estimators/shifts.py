@@ -21,9 +21,8 @@ from postshift.core.rows import CONSTANT, Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.progress import WRAPPED, Progress
-from postshift.estimators.records import Diagnostics, History, Mark, conditioning
+from postshift.estimators.records import ConstraintRecord, Diagnostics, History, Mark, conditioning
 from postshift.estimators.subject_to import (
-    ConstraintRecord,
     SubjectTo,
     constraints_of,
     guarantee_of,
@@ -39,13 +38,13 @@ from postshift.exceptions import (
     SmallValidationWarning,
 )
 from postshift.metrics.resolve import ResolvedMetric
-from postshift.rules.certified import Certificate, Unlabelled
+from postshift.rules.certified import Unlabelled
 from postshift.rules.choice import AveragedRule, Chosen
 from postshift.rules.few_rows import FEWEST, FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.menu import check_method
 from postshift.rules.posterior import FLOOR
-from postshift.rules.record import Record
+from postshift.rules.record import Certificate, Record
 from postshift.rules.scoring import HeldOut
 
 FEW_ROWS = 300
@@ -167,7 +166,9 @@ class Shifts:
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
             chosen, n_queries = task.solve(choice, **how)
-        self.rule_, self.held_out_ = chosen.rule, chosen.held_out
+        # The tests of a guarantee choose a rule on the validation rows.
+        held_out = replace(chosen.held_out, in_fit=chosen.held_out.in_fit or self.confidence is not None)
+        self.rule_, self.held_out_ = chosen.rule, held_out
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
@@ -176,7 +177,8 @@ class Shifts:
             chosen = replace(
                 chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
             )
-        warn_of_violations(self.constraints_)
+        if self.confidence is None:
+            warn_of_violations(self.constraints_)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,

@@ -10,47 +10,28 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from postshift._validation import check_in_range
+from postshift._validation import FloatArray, IntArray, check_in_range
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
+from postshift.core.rows import Rows
+from postshift.estimators.model import positions
 from postshift.estimators.progress import WRAPPED
+from postshift.estimators.records import ConstraintRecord
 from postshift.exceptions import ConstraintWarning, MetricError, NotCertifiedError, SettingError
 from postshift.metrics.catalogue import GAPS, METRICS
 from postshift.metrics.grammar import MetricText
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
-from postshift.rules.certified import Certificate, Given, Unlabelled, certified_rule
+from postshift.rules.certified import Given, Unlabelled, certified_rule
 from postshift.rules.constrained import Constrained
 from postshift.rules.problem import Problem
-from postshift.rules.record import Record
+from postshift.rules.record import Certificate, Record
 from postshift.rules.scoring import HeldOut
 
 UNCERTIFIED = ("raise", "closest")
 LEVEL = 0.95  # of the interval of a constraint's value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintRecord:
-    """How a constraint holds on labels of validation rows that were not used for the fit.
-
-    Attributes
-    ----------
-    text : str
-        The constraint as it was given.
-    value : float
-        The value of its metric.
-    low, high : float
-        An interval of about 95 % for the value on new rows.
-    holds : bool
-        Whether the value respects the bound.
-    """
-
-    text: str
-    value: float
-    low: float
-    high: float
-    holds: bool
+ROUNDING = 1e-12  # of a value that is equal to its bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +66,7 @@ class SubjectTo:
         """Return the metric to maximise as a function of the same confusion matrix as the constraints."""
         if not isinstance(goal, ConfusionMetric):
             raise MetricError(
-                f"metric {goal.name!r} only scores labels, but subject_to needs a metric of the confusion matrix: use "
+                f"metric {goal.name!r} only scores labels, but constraints need a metric of the confusion matrix: use "
                 "one of the catalogue, from_confusion, or a function of y_true, y_pred and sample_weight"
             )
         if self.n_groups == 1 or hasattr(goal, "n_categories"):
@@ -109,9 +90,13 @@ class SubjectTo:
         try:
             rule, certificate = certified_rule(problem, self.constraints, confidence=how.confidence, **given)
         except NotCertifiedError as error:
-            if how.if_uncertified == "raise" or error.rule is None:
+            if error.rule is None:
                 raise
-            warnings.warn(f"{error}", ConstraintWarning, stacklevel=4 + WRAPPED)
+            if how.if_uncertified == "raise":
+                advice = "if_uncertified='closest' returns it without a guarantee"
+                facts = {"rule": error.rule, "p_value": error.p_value, "rows_needed": error.rows_needed}
+                raise NotCertifiedError(f"{error}; {advice}", **facts) from error
+            warnings.warn(f"{error}. It is returned without a guarantee", ConstraintWarning, stacklevel=4 + WRAPPED)
             return Given(rule=error.rule), None
         return Given(rule=rule), certificate
 
@@ -123,8 +108,19 @@ class SubjectTo:
     def records(self, problem: Problem, held_out: HeldOut) -> tuple[ConstraintRecord, ...]:
         """Return how the constraints hold on the labels that were not used for the fit."""
         judged = problem if len(held_out.rows) == problem.val.n_rows else problem.take(held_out.rows)
-        confusion = judged.label_confusion(held_out.labels)
-        n_rows = 1 / float(np.sum(judged.row_weights**2))
+        return self._records(judged.label_confusion(held_out.labels), judged.row_weights)
+
+    def new_records(self, labels: IntArray, *, val: Rows, groups: IntArray | None) -> tuple[ConstraintRecord, ...]:
+        """Return how the constraints hold for labels of new rows, whose groups are given as positions."""
+        assert val.labels is not None  # noqa: S101
+        truth = val.labels if groups is None else groups * val.n_classes + val.labels
+        shape = self.n_groups * val.n_classes, val.n_classes
+        cells = np.bincount(truth * val.n_classes + labels, weights=val.weights, minlength=shape[0] * shape[1])
+        return self._records(cells.reshape(shape) / cells.sum(), val.row_weights / val.row_weights.sum())
+
+    def _records(self, confusion: FloatArray, weights: FloatArray) -> tuple[ConstraintRecord, ...]:
+        """Return how the constraints hold, given the confusion matrix and the weights of its rows, which sum to 1."""
+        n_rows = 1 / float(np.sum(weights**2))
         return tuple(_record(each, confusion, n_rows) for each in self.constraints)
 
 
@@ -138,10 +134,13 @@ def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> Constra
     low, high = (0.0, 1.0) if constraint.is_share else (-np.inf, np.inf)
     return ConstraintRecord(
         text=str(constraint.constraint),
+        name=str(constraint.constraint.term),
+        sense=constraint.constraint.sense,
+        bound=constraint.constraint.bound,
         value=value,
         low=max(value - reach, low),
         high=min(value + reach, high),
-        holds=constraint.miss(confusion) <= 0,
+        holds=constraint.miss(confusion) <= ROUNDING,
     )
 
 
@@ -168,8 +167,28 @@ def guarantee_of(owner: Any) -> Guarantee | None:
 
 def names_read(owner: Any) -> frozenset[str]:
     """Return the names of the per-row arguments that an estimator's metric and constraints read."""
-    over_groups = any(_is_over_groups(each) for each in constraints_of(owner))
-    return metadata_names(owner.metric) | frozenset([GROUPS] if over_groups else [])
+    return metadata_names(owner.metric) | frozenset([GROUPS] if are_over_groups(constraints_of(owner)) else [])
+
+
+def new_records(owner: Any, labels: IntArray, *, val: Rows, groups: Any) -> tuple[ConstraintRecord, ...]:
+    """Return how the constraints of a fitted estimator hold for its labels of new rows.
+
+    Labels are positions of classes; ``groups`` are values, which are needed if a constraint is about groups.
+    """
+    given = constraints_of(owner)
+    if not given:
+        return ()
+    known = owner.groups_ if are_over_groups(given) else None
+    if known is not None and groups is None:
+        raise SettingError("a constraint is about groups of rows: pass groups, one value per row")
+    limits = SubjectTo.of(given, classes=owner.classes_, groups=known, pos_label=owner.pos_label)
+    codes = None if known is None else positions(groups, known, name=GROUPS, what="groups of the fit")
+    return limits.new_records(labels, val=val, groups=codes)
+
+
+def are_over_groups(constraints: Sequence[Constraint]) -> bool:
+    """Return whether any of the constraints reads groups of rows."""
+    return any(_is_over_groups(each) for each in constraints)
 
 
 def pos_label_of_metric(owner: Any) -> Any:

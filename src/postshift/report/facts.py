@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from postshift.core.archive import CONTENT_ERRORS
-from postshift.estimators.records import Conditioning, HistoryRecord
+from postshift.estimators.records import Conditioning, ConstraintRecord, HistoryRecord
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import from_plain
-from postshift.rules.record import Entry
+from postshift.rules.record import Certificate, Entry
 
 FORMAT = 2
 TITLE, TEST_TITLE = "Before and after postshift", "Before and after postshift: test rows"
@@ -76,6 +76,18 @@ class Verdict(Scores):
     fallback: bool
     how: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """How the constraints hold on the rows that the page is about, and the guarantee of the fit.
+
+    ``confidence`` is None if no guarantee was asked for, ``certificate`` is None if there is none.
+    """
+
+    records: tuple[ConstraintRecord, ...]
+    confidence: float | None
+    certificate: Certificate | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +245,8 @@ class Facts:
         verdict, rules and trace are always of the fit.
     fit_metric : Metric or None
         The metric of the fit, if the test rows are scored by another one.
+    constraints : Constraints or None
+        The constraints of the fit, if it had any.
 
     Examples
     --------
@@ -272,6 +286,7 @@ class Facts:
     groups: tuple[Group, ...] = ()
     test: Scores | None = None
     fit_metric: Metric | None = None
+    constraints: Constraints | None = None
 
     @classmethod
     def of(
@@ -317,7 +332,7 @@ class Facts:
         sample_weight : array-like, optional
             Sample weights of these rows; for validation rows, as in the fit.
         groups : array-like, optional
-            The group of every row, for the table of groups and for metrics over groups.
+            The group of every row, for the table of groups, and for metrics and constraints over groups.
         title : str, optional
             The title of the page.
         used, how_to_use : iterable of pairs of str, optional

@@ -16,8 +16,9 @@ from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
 from postshift.estimators.model import one_a_row, positions
-from postshift.estimators.records import compared, mark_of
+from postshift.estimators.records import ConstraintRecord, compared, mark_of
 from postshift.estimators.shifts import effective_weights
+from postshift.estimators.subject_to import new_records
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue
@@ -28,6 +29,7 @@ from postshift.metrics.resolve import GROUPS, metadata_names
 from postshift.report import counts
 from postshift.report.facts import (
     ConfusionChange,
+    Constraints,
     FunctionWeights,
     Metric,
     Pairs,
@@ -69,10 +71,12 @@ def gathered(
         _check_no_test_options(metric, metadata)
         held = estimator.held_out_
         numbers, before, after, test = held.rows, held.base_labels, held.labels, None
+        records = estimator.constraints_
     else:
         numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
         test = _scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
         before, after = labels
+        records = new_records(estimator, after, val=table, groups=groups)
     shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
         **_labels_facts(shown, before, after, numbers=numbers, groups=groups),
@@ -83,6 +87,7 @@ def gathered(
         "metric": about_metric,
         "test": test,
         "fit_metric": None if metric is None else metric_facts(estimator, None),
+        "constraints": _constraints(estimator, records),
     }
 
 
@@ -340,6 +345,14 @@ def _shares(table: Rows, before: IntArray, after: IntArray, *, weights: Any, tra
     )
 
 
+def _constraints(estimator: Any, records: tuple[ConstraintRecord, ...]) -> Constraints | None:
+    """Return how the constraints hold, and the guarantee, if the fit had constraints."""
+    if not records:
+        return None
+    confidence = None if estimator.confidence is None else float(estimator.confidence)
+    return Constraints(records=records, confidence=confidence, certificate=estimator.certificate_)
+
+
 def _used(estimator: Any, metric: Metric, *, n_test: int | None) -> Pairs:
     """Return what the estimator knows about its data."""
     n_train, n_val = estimator.diagnostics_.n_train, estimator.diagnostics_.n_val
@@ -359,6 +372,8 @@ def _settings(estimator: Any, metric: Metric) -> Pairs:
     """Return the settings of the estimator."""
     pairs = [] if metric.positive is None else [("positive class", metric.positive)]
     pairs += [("method", str(estimator.method)), ("seed", str(estimator.random_state))]
+    if estimator.constraints_:
+        pairs.append(("subject to", ", ".join(each.text for each in estimator.constraints_)))
     if estimator.budget is not None:
         pairs.append(("budget", f"{estimator.budget:,} queries"))
     return tuple(pairs)

@@ -22,6 +22,7 @@ _SIGNS = {
     "base kept": "=",
     "not worth it": "▼",
     "best of several": "•",
+    "constrained": "◆",
 }
 
 
@@ -120,12 +121,15 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
         return {**vars(chart), "svg": markup(chart.svg)}  # safe: all texts in it are escaped
 
     judged, of_fit = sentences.judgement(facts), facts.of_the_fit
+    limits = facts.constraints
     trace, label_changes = score_charts.trace_chart(of_fit), heatmaps.label_changes_chart(facts)
     return {
         "facts": facts,
         "judged": judged,
         "sign": _SIGNS[judged.kind],
         "tiles": _tiles(facts),
+        "constraints": page_tables.constraints_table(facts),
+        "guarantee": None if limits is None else sentences.guarantee_sentence(limits.confidence, limits.certificate),
         "both_samples": page_tables.samples_table(facts),
         "chart_of_scores": drawn(score_charts.verdict_chart(facts)),
         "confusions": [drawn(each) for each in heatmaps.confusion_charts(facts)],
@@ -148,11 +152,12 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
 
 
 def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
-    """Return the three numbers of the verdict: name, number, interval."""
+    """Return the two or three numbers of the verdict: name, number, interval."""
     metric, scores = facts.metric, facts.scored
-    values = [("Before", scores.before, scores.before_interval, False)]
-    values.append(("After", scores.after, scores.after_interval, False))
-    if not facts.verdict.fallback:
+    names = ("Before", "After") if facts.constraints is None else ("Without constraints", "With constraints")
+    values = [(names[0], scores.before, scores.before_interval, False)]
+    values.append((names[1], scores.after, scores.after_interval, False))
+    if not facts.verdict.fallback and facts.constraints is None:
         values.append(("Change", scores.gain, scores.gain_interval, True))
     return [
         (

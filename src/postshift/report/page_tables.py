@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 from postshift.report.counts import SHOWN_ROWS, matrices
 from postshift.report.facts import Facts
-from postshift.report.formats import NO_BREAK, amount, number, percent, rows
+from postshift.report.formats import NO_BREAK, amount, interval, number, percent, rows
 from postshift.report.svg import TextTable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets read texts that begin with these as formulas
+
+_SENSES = {">=": "at least", "<=": "at most"}
 
 
 def samples_table(facts: Facts) -> TextTable | None:
@@ -26,6 +28,24 @@ def samples_table(facts: Facts) -> TextTable | None:
         found.append((name, f"{scores.n_rows:,}", *values))
     caption = f"{facts.metric.name} of the test rows and of the validation rows"
     return TextTable(caption=caption, header=("sample", "rows", "before", "after"), rows=tuple(found))
+
+
+def constraints_table(facts: Facts) -> TextTable | None:
+    """Return how every constraint holds on the rows that the page is about."""
+    if facts.constraints is None:
+        return None
+    found = [
+        (
+            each.name,
+            f"{_SENSES.get(each.sense, each.sense)}{NO_BREAK}{each.bound:g}",
+            number(each.value),
+            interval((each.low, each.high)),
+            f"✓{NO_BREAK}yes" if each.holds else f"✗{NO_BREAK}no",
+        )
+        for each in facts.constraints.records
+    ]
+    header = ("constraint", "bound", "value", f"95{NO_BREAK}% interval", "holds")
+    return TextTable(caption=f"Constraints on the {facts.sample} rows", header=header, rows=tuple(found))
 
 
 def class_table(facts: Facts) -> TextTable | None:

@@ -55,9 +55,10 @@ class Dot:
 def verdict_chart(facts: Facts) -> Chart:
     """Return the scores before and after, with their intervals."""
     scores = facts.scored
+    names = ("before", "after") if facts.constraints is None else ("without constraints", "with constraints")
     dots = [
-        _score(facts, "before", scores.before, scores.before_interval, "base"),
-        _score(facts, "after", scores.after, scores.after_interval, "ours"),
+        _score(facts, names[0], scores.before, scores.before_interval, "base"),
+        _score(facts, names[1], scores.after, scores.after_interval, "ours"),
     ]
     lines = "" if scores.after_interval is None else f"Lines are 95{NO_BREAK}% intervals. "
     return _dots(

@@ -5,7 +5,7 @@ The thresholds are named constants: what counts as a clear weight, a high probab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from postshift.report.facts import Belief, Facts, FunctionWeights
 from postshift.report.formats import NO_BREAK, factor, interval, number, percent, rows
+from postshift.rules.record import Certificate
 from postshift.rules.verdict import verdict_of
 
-Kind = Literal["worth it", "may be noise", "no change", "base kept", "not worth it", "best of several"]
+Kind = Literal["worth it", "may be noise", "no change", "base kept", "not worth it", "best of several", "constrained"]
 
 CLEARLY = 1.25  # a weight above this, or below its reciprocal, gets a sentence
 MUCH = 0.2  # a mean probability of another class that gets a sentence
@@ -27,6 +28,7 @@ RARE, COMMON = 0.5, 1.5  # times 1 / m
 LOCALLY = 1.5  # a weight under a basis function that differs from the overall one by this factor gets a sentence
 LOCAL_ROWS = 30  # weights under functions with fewer rows get no sentence
 MAX_SENTENCES = 8
+_NOT_USED = "These rows were not used for the fit: neither the rule nor its weights were chosen on them."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,9 @@ class Judgement:
 def judgement(facts: Facts) -> Judgement:
     """Return the verdict on the rows that the page is about."""
     kind, where = kind_of(facts), _on_which_rows(facts)
+    if kind == "constrained":
+        headline = f"{facts.metric.name} is {_after(facts)} {where}, subject to {_n_constraints(facts)}."
+        return Judgement(kind=kind, headline=headline, details=tuple(_constrained_details(facts)))
     endings = {
         "worth it": "worth it",
         "may be noise": "the difference may be noise",
@@ -57,8 +62,13 @@ def judgement(facts: Facts) -> Judgement:
 
 
 def kind_of(facts: Facts) -> Kind:
-    """Return the kind of verdict: the interval of the gain decides, if there is one."""
+    """Return the kind of verdict: the interval of the gain decides, if there is one.
+
+    A rule with constraints is not compared with the base, which has none.
+    """
     limits = facts.scored.gain_interval
+    if facts.constraints is not None:
+        return "constrained"
     if facts.verdict.fallback and facts.test is None:
         return "base kept"
     if facts.changes.n_changed == 0:
@@ -91,11 +101,74 @@ def _before_and_after(facts: Facts) -> str:
     return f"{metric.name} {moves}{within}"
 
 
+def _after(facts: Facts) -> str:
+    """Return the score of the result, with the interval."""
+    metric, scores = facts.metric, facts.scored
+    limits = scores.after_interval
+    within = "" if limits is None else f" (95{NO_BREAK}% interval {interval(metric.own_interval(limits))})"
+    return f"{number(metric.own_number(scores.after))}{within}"
+
+
+def _n_constraints(facts: Facts) -> str:
+    """Return the number of constraints in words."""
+    records = () if facts.constraints is None else facts.constraints.records
+    return "one constraint" if len(records) == 1 else f"{len(records)} constraints"
+
+
+def _constrained_details(facts: Facts) -> list[str]:
+    """Return the sentences that qualify the headline of a rule with constraints."""
+    metric, found = facts.metric, []
+    if facts.test is not None:
+        found.append(_NOT_USED)
+    found.append(f"The model as it is has {number(metric.own_number(facts.scored.before))} without constraints.")
+    found.append(holds_sentence(facts))
+    if metric.is_cost:
+        found.append(f"Lower {metric.name} is better.")
+    return found
+
+
+def holds_sentence(facts: Facts) -> str:
+    """Say whether the constraints hold on the rows that the page is about."""
+    records = () if facts.constraints is None else facts.constraints.records
+    missed = [f"{each.text} (the value is {number(each.value)})" for each in records if not each.holds]
+    if missed:
+        return f"On these rows, {_listed(missed)} {'does' if len(missed) == 1 else 'do'} not hold."
+    return "The constraint holds on these rows." if len(records) == 1 else "All constraints hold on these rows."
+
+
+def guarantee_sentence(confidence: float | None, certificate: Certificate | None) -> str:
+    """Say what was certified, by which tests and on which rows; or that nothing was.
+
+    Examples
+    --------
+    >>> guarantee_sentence(None, None)
+    'There is no guarantee: on new rows, a constraint may be missed.'
+    """
+    if confidence is None:
+        return "There is no guarantee: on new rows, a constraint may be missed."
+    level = f"{100 * confidence:g}{NO_BREAK}%"
+    if certificate is None:
+        return f"Nothing could be certified at a confidence of {level}: this is the closest rule, without a guarantee."
+    tests = "; ".join(dict.fromkeys(test.test for test in certificate.tests))
+    on = [f"{certificate.n_rows:,} labelled rows"]
+    if certificate.n_unlabelled:
+        on.append(f"{certificate.n_unlabelled:,} rows without labels")
+    about = "" if certificate.is_exact else "about "
+    held = f"{_listed(certificate.constraints)} {'holds' if len(certificate.constraints) == 1 else 'hold'}"
+    how = f"{tests}; {_listed(on)}; p = {certificate.p_value:.2g}"
+    return f"With a confidence of {about}{level}, {held} for new rows from the same source ({how})."
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence."""
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
 def _details(facts: Facts, kind: Kind) -> list[str]:
     """Return the sentences that qualify the headline."""
     metric, scores, found = facts.metric, facts.scored, []
     if facts.test is not None:
-        found.append("These rows were not used for the fit: neither the rule nor its weights were chosen on them.")
+        found.append(_NOT_USED)
     if scores.gain_interval is not None and kind not in ("base kept", "no change"):
         gain = number(metric.own_number(scores.gain), signed=True)
         limits = interval(metric.own_interval(scores.gain_interval), signed=True)
@@ -128,6 +201,8 @@ def change_sentence(facts: Facts) -> str:
 def choice_sentence(facts: Facts) -> str:
     """Say how the result was chosen; for a cost, scores are left out, because the reason shows them with a minus."""
     verdict = facts.verdict
+    if facts.constraints is not None:
+        return f"The result maximises the metric subject to {_n_constraints(facts)}; the base has no constraints."
     if facts.metric.is_cost:
         weights = {rule.name: rule.weight for rule in facts.rules}
         return result_sentence(weights, how=verdict.how, fallback=verdict.fallback)

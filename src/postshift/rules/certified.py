@@ -30,6 +30,7 @@ from postshift.rules.constrained_program import ConstrainedProgram, Expectation,
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
+from postshift.rules.record import Certificate
 
 SHIFTS = (
     0.4,
@@ -54,42 +55,6 @@ SHIFTS = (
 )
 PATH_ROWS = 20_000  # of rows without labels; the rest of them test
 PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """Which constraints were certified, at which confidence, by which tests.
-
-    Attributes
-    ----------
-    confidence : float
-        The probability, at least, that every constraint holds for new rows of the same kind.
-    constraints : tuple of str
-        The constraints.
-    tests : tuple of TestResult
-        The test of each piece of the constraints.
-    p_value : float
-        The largest of their p-values.
-    is_exact : bool
-        Whether every test is exact; a test of a gap between groups is asymptotic.
-    n_rows : int
-        Number of labelled rows that tested.
-    n_unlabelled : int
-        Number of rows without labels that tested.
-    n_tested, n_accepted, n_path : int
-        Number of rules that were tested, that were accepted, and on the path.
-    """
-
-    confidence: float
-    constraints: tuple[str, ...]
-    tests: tuple[TestResult, ...]
-    p_value: float
-    is_exact: bool
-    n_rows: int
-    n_unlabelled: int
-    n_tested: int
-    n_accepted: int
-    n_path: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,18 +220,23 @@ def make_path(
 
 def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) -> None:
     """Raise if a constraint has no test, or if the rows have weights."""
-    confusion = problem.label_confusion(np.argmax(problem.val.eta, axis=1))
+    check_tests(constraints, problem.label_confusion(np.argmax(problem.val.eta, axis=1)))
+    if problem.val.weights is not None:
+        raise WeightError(
+            "a guarantee needs validation rows without weights: the tests count rows. Leave the weights out, or "
+            "confidence=..."
+        )
+
+
+def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> None:
+    """Raise if a constraint has no test; ``confusion`` is any matrix with rows in every cell."""
     for constraint in constraints:
         if not all(has_test(piece) for piece in constraint.pieces(confusion)):
             raise MetricError(
-                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence out, or bound "
-                "one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
+                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence=... out, or "
+                "bound one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
                 "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
             )
-    if problem.val.weights is not None:
-        raise WeightError(
-            "confidence needs validation rows without weights: the tests count rows. Leave one of them out"
-        )
 
 
 def _caution(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
@@ -297,7 +267,7 @@ def _not_certified(
     return NotCertifiedError(
         f"nothing can be certified at confidence {1 - delta:g} with {evidence.problem.val.n_rows} labelled rows. The "
         f"closest rule has {worst.name} {worst.value:.3f} on {worst.n_rows} rows, bound {worst.bound:.3g} "
-        f"(p = {worst.p_value:.3f}); {advice}. if_uncertified='closest' returns it",
+        f"(p = {worst.p_value:.3f}); {advice}",
         rule=closest.rule,
         p_value=closest.p_value,
         rows_needed=enough,

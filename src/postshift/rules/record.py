@@ -1,4 +1,4 @@
-"""The record of the choice: every rule, the scores, and the reason for the result in one sentence."""
+"""The record of the choice: every rule, the scores, and the reason for the result in one sentence; certificates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from postshift._validation import FloatArray
+from postshift.constraints.p_values import TestResult
 from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.verdict import Comparison, Intervals
@@ -117,3 +118,39 @@ def queried_reason(
 def notes_of(rules: tuple[FittedRule, ...]) -> tuple[str, ...]:
     """Return the notes of the fitted rules, each with the rule's name."""
     return tuple(f"{rule.name}: {rule.note}" for rule in rules if getattr(rule, "note", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Which constraints were certified, at which confidence, by which tests.
+
+    Attributes
+    ----------
+    confidence : float
+        The probability, at least, that every constraint holds for new rows of the same kind.
+    constraints : tuple of str
+        The constraints.
+    tests : tuple of TestResult
+        The test of each piece of the constraints.
+    p_value : float
+        The largest of their p-values.
+    is_exact : bool
+        Whether every test is exact; a test of a gap between groups is asymptotic.
+    n_rows : int
+        Number of labelled rows that tested.
+    n_unlabelled : int
+        Number of rows without labels that tested.
+    n_tested, n_accepted, n_path : int
+        Number of rules that were tested, that were accepted, and on the path.
+    """
+
+    confidence: float
+    constraints: tuple[str, ...]
+    tests: tuple[TestResult, ...]
+    p_value: float
+    is_exact: bool
+    n_rows: int
+    n_unlabelled: int
+    n_tested: int
+    n_accepted: int
+    n_path: int

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from postshift.cli.commands.fit import show_constraints
 from postshift.cli.console import Console, user_scores
 from postshift.cli.options import Data, Debug, Json, PosLabel, Quiet, Run, Scheduler, TrustMetric, TrustModel
 
@@ -69,6 +70,7 @@ def evaluated(
     from postshift.cli.files.file_table import read_rows
     from postshift.core.rows import Rows
     from postshift.estimators.model import positions
+    from postshift.estimators.subject_to import new_records
     from postshift.estimators.task import compare_labels
     from postshift.metrics.resolve import metadata_names
     from postshift.report.counts import confusion
@@ -88,11 +90,13 @@ def evaluated(
     truth = positions(rows.labels, shifter.classes_, name="the labels")
     after = positions(labels, shifter.classes_, name="the predicted labels")
     before = np.argmax(rows.eta, axis=1)
+    val = Rows.of(rows.eta, labels=truth, weights=rows.weights)
+    records = new_records(shifter, after, val=val, groups=rows.groups)
     found = compare_labels(
         chosen.metric,
         labels=after,
         base=before,
-        val=Rows.of(rows.eta, labels=truth, weights=rows.weights),
+        val=val,
         classes=shifter.classes_,
         groups=shifter.groups_,
         metadata=chosen.metadata(rows),
@@ -106,6 +110,7 @@ def evaluated(
         "after": found.score,
         "gain": found.gain,
         "intervals": {"before": limits.base, "after": limits.score, "gain": limits.gain},
+        "constraints": [asdict(each) for each in records],
         "changed": int((before != after).sum()),
         "classes": list(reader.layout.class_values),
         "confusion": {
@@ -129,10 +134,12 @@ def scoring(
 ) -> tuple[Any, Any]:
     """Return the metric that scores rows with labels, and the reader of these rows.
 
-    Options that are None are as in the fit. The reader reads weights, and groups if the metric needs them.
+    Options that are None are as in the fit. The reader reads weights, and groups if the metric or the constraints need
+    them.
     """
     from postshift.cli.errors import UsageError
     from postshift.cli.metric_option import read_metric
+    from postshift.estimators.subject_to import are_over_groups, constraints_of
 
     layout = loaded.run.layout
     layout = replace(layout, label=label or layout.label, groups=groups or layout.groups)
@@ -146,7 +153,8 @@ def scoring(
         raise UsageError(
             f"metric {chosen.name!r} can score the validation rows only: score other rows with --metric NAME"
         )
-    needed = ("label", "sample_weight", *(("groups",) if "groups" in chosen.needed_metadata() else ()))
+    reads_groups = "groups" in chosen.needed_metadata() or are_over_groups(constraints_of(loaded.shifter))
+    needed = ("label", "sample_weight", *(("groups",) if reads_groups else ()))
     return chosen, loaded.reader(layout, needed=needed, optional=("groups",))
 
 
@@ -159,13 +167,20 @@ def _side_of_fit(loaded: Any, digest: str) -> str | None:
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Write the scores as a table."""
     found, rows = user_scores(found), []
-    gain = "change" if found["less_is_better"] else "gain"
-    for name, text in (("before", "the model as it is"), ("after", "after the shift"), ("gain", gain)):
+    names = {"before": "the model as it is", "after": "after the shift", "gain": "gain"}
+    if found["less_is_better"]:
+        names["gain"] = "change"
+    if found["constraints"]:
+        names = {"before": "the model without constraints", "after": "with the constraints", "gain": "difference"}
+    for name, text in names.items():
         low, high = found["intervals"][name]
         rows.append((text, f"{found[name]:.4f}", f"{low:.4f} to {high:.4f}"))
     console.table((f"{found['metric']}, {found['rows']:,} rows", "score", "95 % interval"), rows, numbers=2)
     if found["positive_class"] is not None:
         console.say(f"positive class: {found['positive_class']}")
+    if found["constraints"]:
+        console.say()
+        show_constraints(found["constraints"], console)
     console.say(f"{found['changed']:,} labels changed")
     if len(found["classes"]) > _FEW:
         return

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from json import loads as parsed
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from postshift.cli.console import Console, user_scores
+from postshift.cli.console import Console, as_json, user_scores
 from postshift.cli.options import Debug, Json, PosLabel, Quiet, Scheduler, TrustModel
 
 # Options of each part of the help; the name of an option is that of its parameter.
-_rows, _metric, _rule, _run = (
-    partial(typer.Option, rich_help_panel=panel) for panel in ("Rows", "Metric", "Rule", "Run")
+_rows, _metric, _constraints, _rule, _run = (
+    partial(typer.Option, rich_help_panel=panel) for panel in ("Rows", "Metric", "Constraints", "Rule", "Run")
 )
 
 
@@ -41,6 +42,11 @@ class FitRequest:
     features: str | None = None
     method: str = "auto"
     budget: int | None = None
+    subject_to: Sequence[str] | None = None
+    margin: float | None = None
+    confidence: float | None = None
+    if_uncertified: str | None = None
+    unlabelled: Path | None = None
     groups: str | None = None
     sample_weight: str | None = None
     normalise: bool = False
@@ -52,8 +58,9 @@ class FitRequest:
 
     def settings(self) -> dict[str, Any]:
         """Return the options that the result depends on, except the files."""
-        others = ("val", "out", "train", "model", "trust_model", "metric_timeout", "n_jobs", "scheduler")
-        return {name: each for name, each in vars(self).items() if name not in (*others, "force", "resume")}
+        files = ("val", "out", "train", "model", "unlabelled")
+        others = ("trust_model", "metric_timeout", "n_jobs", "scheduler", "force", "resume")
+        return {name: each for name, each in vars(self).items() if name not in (*files, *others)}
 
     def check(self) -> None:
         """Raise if options contradict each other."""
@@ -84,6 +91,29 @@ class FitRequest:
                 raise UsageError("--groups is for metrics over groups, not for a metric program: leave it out")
         elif self.less_is_better:
             raise UsageError("--less-is-better is for a --metric-command: leave it out")
+        self._check_constraints()
+
+    def _check_constraints(self) -> None:
+        """Raise if options contradict the constraints, or need some that are not given."""
+        from postshift.cli.errors import UsageError
+
+        if self.subject_to is None:
+            for name in ("margin", "confidence", "if_uncertified", "unlabelled"):
+                if getattr(self, name) is not None:
+                    raise UsageError(
+                        f"--{name.replace('_', '-')} is about constraints: add --subject-to, or leave it out"
+                    )
+            return
+        if self.metric_command is not None:
+            raise UsageError("--subject-to needs a --metric, not a metric program: leave one of them out")
+        if self.method != "auto":
+            raise UsageError("--subject-to has its own method: leave --method out")
+        if self.if_uncertified not in (None, "raise", "closest"):
+            raise UsageError(f"--if-uncertified must be raise or closest. Got {self.if_uncertified!r} instead")
+        if self.confidence is None and self.if_uncertified is not None:
+            raise UsageError("--if-uncertified is about a guarantee: add --confidence, or leave it out")
+        if self.confidence is None and self.unlabelled is not None:
+            raise UsageError("--unlabelled gives rows for a guarantee: add --confidence, or leave it out")
 
 
 def command(
@@ -127,7 +157,9 @@ def command(
     features: Annotated[
         str | None, _rows(help="Columns for bases and model, as in 'age,income,x*'. Default: all other columns.")
     ] = None,
-    groups: Annotated[str | None, _rows(help="The column of the groups, for a metric over groups.")] = None,
+    groups: Annotated[
+        str | None, _rows(help="The column of the groups, for a metric or a constraint over groups.")
+    ] = None,
     sample_weight: Annotated[str | None, _rows(help="The column of the sample weights.")] = None,
     metric: Annotated[
         str | None,
@@ -155,6 +187,32 @@ def command(
     less_is_better: Annotated[bool, _metric("--less-is-better", help="Minimise the program's number.")] = False,
     budget: Annotated[
         int | None, _metric(min=1, help="The maximum number of queries, for a metric that is a program.")
+    ] = None,
+    subject_to: Annotated[
+        list[str] | None,
+        _constraints(
+            help="A constraint to respect while the metric is maximised, in quotes: 'recall\\[fraud] >= 0.9', "
+            "'rate\\[fraud] <= 0.02', 'demographic_parity <= 0.05'. Repeat the option for several."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        _constraints(help="How many standard errors to stay on the safe side of the bounds. Default: 0."),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        _constraints(help="Certify the rule: the probability with which all constraints must hold, such as 0.95."),
+    ] = None,
+    if_uncertified: Annotated[
+        str | None,
+        _constraints(help="If no rule can be certified: raise (an error, the default), or closest (use that rule)."),
+    ] = None,
+    unlabelled: Annotated[
+        Path | None,
+        _constraints(
+            help="With --confidence: rows without labels, from the same source as the validation rows. They leave all "
+            "validation rows to the tests, and certify how often classes are predicted."
+        ),
     ] = None,
     basis: Annotated[
         str, _rule(help="Where the weights may differ, as in 'col:region,kmeans:5,tree:4' (see postshift bases).")
@@ -184,7 +242,10 @@ def command(
     from postshift.cli.run.folder import METRICS, as_written
 
     console = Console(quiet=quiet, as_json=json)
+    given["subject_to"] = subject_to or None
     request = FitRequest(**{name: given[name] for name in FitRequest.__dataclass_fields__})
+    if margin is not None and confidence is not None:
+        console.note("note: --margin is not used with --confidence, because the tests decide")
     with console.warnings_shown():
         found = fit_run(request, console)
     with as_written(out / METRICS):  # a finished run is resumed: the scores are read from the file
@@ -195,19 +256,13 @@ def command(
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Write the result of a fit in a few lines."""
     found = user_scores(found)
-    on = found["scored_on"]
-    where = "rows, which were used for the fit" if on["used_for_the_fit"] else "rows not used for the fit"
-    if on["rows"] < found["validation_rows"]:
-        where += f" (a random sample of the {found['validation_rows']:,} validation rows)"
-    limits = (found["intervals"] or {}).get("gain")
-    within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
-    console.say(
-        f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, "
-        f"{'change' if found['less_is_better'] else 'gain'} {found['gain']:+.4f}{within} on {on['rows']:,} {where}"
-    )
+    console.say(f"{_constrained_scores(found) if found.get('constraints') else _scores(found)} on {_which_rows(found)}")
     if found.get("positive_class") is not None:
         console.say(f"positive class: {found['positive_class']}")
-    if found["less_is_better"]:  # the reason has scores with a minus
+    if found.get("constraints"):
+        show_constraints(found["constraints"], console)
+        _show_guarantee(found, console)
+    elif found["less_is_better"]:  # the reason has scores with a minus
         from postshift.report.sentences import result_sentence
 
         weights = {rule["name"]: rule["weight"] for rule in found["rules"]}
@@ -217,3 +272,55 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     if found["queries"]:
         console.say(f"{found['queries']} queries were asked")
     console.say(f"report: {found['report']}")
+
+
+def _scores(found: Mapping[str, Any]) -> str:
+    """Return the scores before and after, and the gain."""
+    limits = (found["intervals"] or {}).get("gain")
+    within = "" if limits is None else f" ({limits[0]:+.4f} to {limits[1]:+.4f})"
+    gain = f"{'change' if found['less_is_better'] else 'gain'} {found['gain']:+.4f}{within}"
+    return f"{found['metric']}: {found['before']:.4f} -> {found['after']:.4f}, {gain}"
+
+
+def _constrained_scores(found: Mapping[str, Any]) -> str:
+    """Return the score of the constrained rule, and that of the model, which has no constraints."""
+    limits = (found["intervals"] or {}).get("score")
+    within = "" if limits is None else f" ({limits[0]:.4f} to {limits[1]:.4f})"
+    both = f"{found['after']:.4f}{within} with the constraints, {found['before']:.4f} by the model without constraints,"
+    return f"{found['metric']}: {both}"
+
+
+def _which_rows(found: Mapping[str, Any]) -> str:
+    """Return a phrase that names the rows of the scores."""
+    on = found["scored_on"]
+    where = "rows, which were used for the fit" if on["used_for_the_fit"] else "rows not used for the fit"
+    if on["rows"] < found["validation_rows"]:
+        where += f" (a random sample of the {found['validation_rows']:,} validation rows)"
+    return f"{on['rows']:,} {where}"
+
+
+def show_constraints(records: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Write how constraints hold as a table."""
+    rows = [
+        (
+            each["name"],
+            f"{each['sense']} {each['bound']:g}",
+            f"{each['value']:.4f}",
+            f"{each['low']:.4f} to {each['high']:.4f}",
+            "yes" if each["holds"] else "NO",
+        )
+        for each in records
+    ]
+    console.table(("constraint", "bound", "value", "95 % interval", "holds"), rows, numbers=4)
+
+
+def _show_guarantee(found: Mapping[str, Any], console: Console) -> None:
+    """Write which guarantee there is, in one sentence."""
+    from postshift.report.codec import from_plain
+    from postshift.report.formats import NO_BREAK
+    from postshift.report.sentences import guarantee_sentence
+    from postshift.rules.record import Certificate
+
+    plain = parsed(as_json(found["certificate"]))  # a new run has tuples, a stored one has lists
+    certificate = None if plain is None else from_plain(Certificate, plain)
+    console.say(guarantee_sentence(found["confidence"], certificate).replace(NO_BREAK, " "))
