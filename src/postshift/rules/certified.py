@@ -13,7 +13,7 @@ labels, if there are any that did not make the path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,27 +32,9 @@ from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
 from postshift.rules.record import Certificate
 
-SHIFTS = (
-    0.4,
-    0.3,
-    0.2,
-    0.15,
-    0.12,
-    0.1,
-    0.08,
-    0.06,
-    0.05,
-    0.04,
-    0.03,
-    0.02,
-    0.01,
-    0.0,
-    -0.01,
-    -0.03,
-    -0.06,
-    -0.1,
-    -0.2,
-)
+# How much stricter the bounds of the rules of the path are, in standard errors; below 0, they are looser.
+CAUTIONS = (16, 12, 9, 7, 6, 5, 4.5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0, -1, -2, -4, -8)
+OTHERS = (1.5, 3)  # caution of the other constraints while one is moved
 PATH_ROWS = 20_000  # of rows without labels; the rest of them test
 PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
 
@@ -198,15 +180,14 @@ def make_path(
     Each rule is the best of those that are at least as cautious.
     """
     found: dict[bytes, tuple[Candidate, float]] = {}
-    for shift in SHIFTS:
-        shifts = np.array([-piece.sign * shift for piece in program.pieces(program.start)])
+    for shifts in _stricter_bounds(program, n_rows):
         try:
             solution = program.solve(shifts)
         except InfeasibleError:
             continue
         mixture = Mixture.of([solution.rule], [1.0])
         rule = FittedRule(name=f"certified [{basis}]", mixture=mixture, posterior=posterior, basis=basis)
-        caution = _caution(program.pieces(solution.confusion), solution.confusion, n_rows, delta)
+        caution = _caution(program.strict_pieces(solution.confusion), solution.confusion, n_rows, delta)
         candidate = Candidate(rule=rule, confusion=solution.confusion, caution=caution)
         found[solution.rule.alpha.tobytes()] = candidate, solution.value
     path: list[Candidate] = []
@@ -216,6 +197,38 @@ def make_path(
             path.append(candidate)
             best = value
     return path
+
+
+def _stricter_bounds(program: ConstrainedProgram, n_rows: int) -> Iterator[FloatArray]:
+    """Yield how to move the bounds of all pieces, in standard errors of each for ``n_rows`` rows.
+
+    All constraints are moved together and then, if there are several, each alone beside the others: a model may be
+    wrong about one of them.
+    """
+    try:
+        at = program.solve(np.zeros(len(program.pieces(program.start)))).confusion
+    except InfeasibleError:
+        at = program.start
+    pieces = program.pieces(at)
+    errors = np.array([max(_standard_error(piece, at, n_rows), 1 / n_rows) for piece in pieces])
+    owners = np.array([k for k, each in enumerate(program.constraints) for _ in each.pieces(at)], dtype=np.intp)
+    n_constraints = len(program.constraints)
+    cautions = [np.full(n_constraints, caution) for caution in CAUTIONS]
+    if n_constraints > 1:
+        cautions += [
+            np.where(np.arange(n_constraints) == one, caution, others)
+            for one in range(n_constraints)
+            for caution in CAUTIONS[::2]
+            for others in OTHERS
+        ]
+    signs = np.array([piece.sign for piece in pieces])
+    for caution in cautions:
+        yield -signs * errors * np.append(caution[owners], np.zeros(len(pieces) - len(owners)))
+
+
+def _standard_error(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
+    """Return the standard error of a piece's ratio on so many rows, to first order."""
+    return float(np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows))
 
 
 def check_certifiable(problem: Problem, constraints: Sequence[BoundedMetric]) -> None:
@@ -242,7 +255,7 @@ def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> 
 def _caution(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
     """Return the smallest chance of a piece to be accepted, in steps of a percent, and the smallest room."""
     chances = [chance_to_certify(piece, confusion, n_rows, delta=delta) for piece in pieces]
-    errors = [np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows) for piece in pieces]
+    errors = [_standard_error(piece, confusion, n_rows) for piece in pieces]
     rooms = [-piece.miss(confusion) / max(error, 1 / n_rows) for piece, error in zip(pieces, errors, strict=True)]
     return round(min(chances), 2), float(min(rooms))
 

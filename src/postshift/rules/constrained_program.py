@@ -166,8 +166,11 @@ class ConstrainedProgram:
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
         """Return the pieces at a confusion matrix: those of the constraints, then those of the objective's gap."""
-        strict = [piece for constraint in self.constraints for piece in constraint.pieces(confusion)]
-        return (*strict, *self.objective.pieces(confusion))
+        return (*self.strict_pieces(confusion), *self.objective.pieces(confusion))
+
+    def strict_pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
+        """Return the pieces of the constraints at a confusion matrix."""
+        return tuple(piece for constraint in self.constraints for piece in constraint.pieces(confusion))
 
     def solve(self, shifts: FloatArray | None = None) -> ConstrainedSolution:
         """Return the best single rule; ``shifts`` move the bound of each piece.
@@ -244,7 +247,7 @@ class ConstrainedProgram:
 
     def _excess(self, confusion: FloatArray, shifts: FloatArray | None) -> float:
         """Return by how much the worst constraint misses its shifted bound."""
-        strict = [piece for constraint in self.constraints for piece in constraint.pieces(confusion)]
+        strict = self.strict_pieces(confusion)
         moved = np.zeros(len(strict)) if shifts is None else shifts
         misses = [piece.miss(confusion) - piece.sign * move for piece, move in zip(strict, moved, strict=False)]
         return float(max(misses, default=0.0))
