@@ -61,7 +61,7 @@ _METRICS = _names({
     "metrics.rates": "BinaryF1 FBeta Jaccard MacroF1 Precision Recall",
     "metrics.recalls": "BalancedAccuracy GMean HMean MinRecall QMean",
 })  # fmt: skip
-_WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
+_WEIGHTINGS = _names({"core.weighting": "Entries _Columns _Diagonal _Full"})
 _POSTERIORS = _names({"rules.posterior": "Identity Stack"})
 _RECORDS = _names({
     "basis.tree": "Splits",
