@@ -1,5 +1,5 @@
 # Explicit loops over basis functions l are the point here, and the signatures follow the paper's inputs:
-# ruff: noqa: C901, E741, PERF401, PLR0917, SIM108
+# ruff: noqa: C901, E741, PERF401, PLR0912, PLR0917, SIM108
 """A slow, literal transcription of the paper's algorithms: the judge of the fast code.
 
 "Optimizing Black-box Metrics with Iterative Example Weighting" (Hiranandani, Mathur, Narasimhan, Milani
@@ -642,7 +642,7 @@ def expected_entries(rows: Rows, weighting: Weighting) -> Array:
     return np.array(columns).T.reshape(-1, n, m)
 
 
-def rate_program(objective: Array, limits: Array, omega: Array | float) -> tuple[Array, float] | None:
+def rate_program(objective: Array, limits: Array, omega: float) -> tuple[Array, float] | None:
     """Appendix "Solving Constrained Satisfaction Problem in (11)", last display: max over h of an entry, others at
     most omega, over all tables h(x, j) of distributions, one variable for each row and class. None: infeasible.
     """
@@ -661,20 +661,12 @@ def rate_program(objective: Array, limits: Array, omega: Array | float) -> tuple
     return None if found.status == 2 else (found.x.reshape(n, m), -float(found.fun))
 
 
-def constrained_program_probes(train: Rows, weighting: Weighting, omega: float) -> tuple[list[float], float]:
-    """For each entry, the largest value with every other entry at most omega; and the omega of it.
+def relaxed_omega(entries: Array, omega: float) -> float:
+    """Omega divided by 0.9 until some classifier has all entries at most omega: then every probe is feasible.
 
-    Settled: eta takes the place of the labels. Omega is divided by 0.9 until some classifier has all entries at most
-    omega ("one can increase omega in small steps"): then every probe has a feasible classifier.
+    Settled: the appendix says "one can increase omega in small steps".
     """
-    entries = expected_entries(train, weighting)
     nothing = np.zeros(entries.shape[1:])
     while rate_program(nothing, entries, omega) is None:
         omega = omega / 0.9
-    values: list[float] = []
-    for place in range(len(entries)):
-        found = rate_program(entries[place], np.delete(entries, place, axis=0), omega)
-        if found is None:
-            raise ValueError("no classifier is feasible")
-        values.append(found[1])
-    return values, omega
+    return omega

@@ -17,9 +17,13 @@ classes at once; and the combined argmin hits no class more often than its pairs
     probe (l, i)   maximise entry (l, i), every other entry at most omega
 
 One program serves all: a rule that was found for one probe is known to the next. The entries are those that have
-weights: (l, i) for the diagonal, (l, i, j) for the whole matrix (Appendix A). Many probes may have the same largest
-entry. If basis functions are nested, two of them may even share a probe. So of nearly equal probes the one with fewer
-hits elsewhere is taken.
+weights: (l, i) for the diagonal, (l, i, j) for the whole matrix (Appendix A).
+
+Often many classifiers have the largest entry (l, i): if basis functions are nested, two entries may even share a probe.
+So what the other entries have above the anchor's has a small price, and of nearly equal probes the one that differs
+least from the anchor elsewhere is taken. Omega is relaxed in steps until some classifier has all entries below it; for
+one probe, also while its entry is less than gamma / omega times omega and a step brings it closer. Otherwise the limits
+could leave no room, and every probe would be the anchor.
 """
 
 from __future__ import annotations
@@ -41,8 +45,10 @@ from postshift.exceptions import BasisError, SettingError
 
 _BISECTIONS = 44  # down to 6e-14: finer than ratios of probabilities differ, coarser than their rounding
 _RELAXATION = 0.9  # gamma is multiplied, omega divided by it, until Eq. (11) holds
-_GAP = 0.01  # of a probe's entry, as a share of the largest that any classifier reaches
-_PREFERENCE = 0.1  # what the mean of the other entries costs: it decides among nearly equal probes
+_GAP = 1e-3  # of a probe's entry, as a share of the largest that any classifier reaches; small beside the price
+_PRICE = 0.1  # of the mean by which the other entries are above the anchor's: it decides among nearly equal probes
+_ROUNDING = 1e-9  # the limits of the program hold up to this
+_CLOSER = 1.01  # a step of omega that raises the ratio of the entry to omega by less is not taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -205,7 +211,11 @@ def _program_probes(train: Engine, weighting: Weighting, *, min_hit: float, max_
     omega = max_leak
     while omega < -anchor.value:
         omega /= _RELAXATION
-    probes = [_probe(program, entries, place, omega=omega) for place in range(len(entries))]
+    contrast = min_hit / max_leak
+    probes = [
+        _probe(program, entries, place, level=anchor.rates, omega=omega, contrast=contrast)
+        for place in range(len(entries))
+    ]
 
     def reached(found: RateSolution) -> FloatArray:
         """Return the entries of a solution, by the labels."""
@@ -213,7 +223,7 @@ def _program_probes(train: Engine, weighting: Weighting, *, min_hit: float, max_
         return np.asarray(np.tensordot(entries, labelled, axes=3))
 
     table = np.stack([reached(found) for found in probes])
-    leaks = table[~np.eye(len(table), dtype=bool)]
+    leaks = table[~np.eye(len(table), dtype=bool)] - _ROUNDING
     return ConstrainedProbes(
         anchor=anchor.mixture,
         **_relaxed(np.diag(table), leaks, min_hit=min_hit, max_leak=max_leak),
@@ -229,14 +239,35 @@ def _entries(weighting: Weighting, *, n_bases: int, n_classes: int) -> FloatArra
     return np.asarray(entries.reshape(-1, n_bases, n_classes, n_classes))
 
 
-def _probe(program: RateProgram, entries: FloatArray, place: int, *, omega: float) -> RateSolution:
-    """Return the solution with the largest entry of this place, and every other entry at most omega."""
-    others = np.delete(entries, place, axis=0)
-    limits = Limits(
-        coefficients=others,
-        bounds=np.full(len(others), omega),
-        names=tuple(f"entry {other}" for other in range(len(entries)) if other != place),
+def _probe(
+    program: RateProgram, entries: FloatArray, place: int, *, level: FloatArray, omega: float, contrast: float
+) -> RateSolution:
+    """Return the solution with the largest entry of this place, and every other entry at most omega.
+
+    Omega is relaxed in steps while the entry is less than ``contrast`` times omega, and a step brings it closer.
+    """
+    own, others = entries[place], np.delete(entries, place, axis=0)
+    tol = _GAP * max(float(np.sum(own * rates)) for rates in program.columns)  # a constant rule reaches the most
+    best, ratio = None, 0.0
+    while True:
+        limits = _limits(others, level=level, omega=omega)
+        found = program.with_limits(limits, tol=tol).maximise(own)
+        reached = float(np.sum(own * found.rates)) / omega
+        if best is not None and reached <= _CLOSER * ratio:
+            return best
+        if reached >= contrast:
+            return found
+        best, ratio, omega = found, reached, omega / _RELAXATION
+
+
+def _limits(others: FloatArray, *, level: FloatArray, omega: float) -> Limits:
+    """Return the limits of a probe: each other entry is at most omega, and has a price above the anchor's level."""
+    n_others = len(others)
+    names = [f"entry {other}" for other in range(n_others)]
+    return Limits(
+        coefficients=np.concatenate([others, others]),
+        bounds=np.concatenate([np.full(n_others, omega), np.tensordot(others, level, axes=3)]),
+        names=(*names, *(f"{name} above the anchor" for name in names)),
+        slacks=np.concatenate([np.full(n_others, -1), np.arange(n_others)]),
+        costs=np.full(n_others, _PRICE / (n_others + 1)),
     )
-    largest = max(float(np.sum(entries[place] * rates)) for rates in program.columns)  # a constant rule reaches it
-    goal = entries[place] - _PREFERENCE / len(entries) * others.sum(axis=0)
-    return program.with_limits(limits, tol=_GAP * largest).maximise(goal)
