@@ -48,7 +48,7 @@ _RELAXATION = 0.9  # gamma is multiplied, omega divided by it, until Eq. (11) ho
 _GAP = 1e-3  # of a probe's entry, as a share of the largest that any classifier reaches; small beside the price
 _PRICE = 0.1  # of the mean by which the other entries are above the anchor's: it decides among nearly equal probes
 _ROUNDING = 1e-9  # the limits of the program hold up to this
-_CLOSER = 1.01  # a step of omega that raises the ratio of the entry to omega by less is not taken
+_CLOSER = 1.001  # a step of omega that raises the ratio of the entry to omega by less is not taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -160,7 +160,7 @@ class ConfusionLook(_MatrixLook):
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return one query per part (last iterate: first part only); at the start, also one for each known classifier."""
+        """Return one query per part (last iterate: the first); at the start, also one for each known classifier."""
         n_parts = 1 if last else len(self._parts)
         return n_parts * (1 + len(self._probes.known) if first else 1)
 
