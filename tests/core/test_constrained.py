@@ -30,7 +30,6 @@ def test_any_basis_and_any_weighting(basis, weighting):
     fit = fw_eg(problem.train, problem.val, Accuracy(), **how)
     n_entries = 2 * weighting_named(weighting).n_terms(3)
     assert fit.trace[0].rank <= n_entries
-    assert fit.status == "finished"
     if (basis, weighting) != ("hard", "diagonal"):
         assert len(fit.probes.classifiers) == n_entries
         assert fit.n_queries <= 1 + 1 + n_entries + 2
@@ -41,7 +40,6 @@ def test_any_basis_and_any_weighting(basis, weighting):
     ):
         asked = fw_eg(problem.train, problem.val, oracle, **how)
         assert asked.n_queries <= asked.max_queries == 2 * (2 + n_entries) + 1
-        assert asked.status == "finished"
 
 
 def test_probes_may_have_no_more_hits_than_leaks():
