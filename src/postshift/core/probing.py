@@ -63,7 +63,7 @@ class Probing(Protocol):
     def slopes(self, seen: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, move>`` of every probe (L R,), for a gradient beta (R, m)."""
 
-    def moved(self, table: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:
+    def moved(self, base: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:
         """Return the table (n, m) that is mixed into the iterate's table: the anchor's, or that of a probe."""
 
     def moved_labels(
@@ -125,9 +125,9 @@ class DisplacedProbes:
         """Return ``<beta, phi_l M_r a>``."""
         return self.family.slopes(seen[-1, 1:], beta).reshape(-1)
 
-    def moved(self, table: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:
+    def moved(self, base: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:
         """Return the anchor's table, or ``a + radius phi_l M_r a``."""
-        around = table if self.anchor is None else known(0)
+        around = base if self.anchor is None else known(0)
         if not probe:
             return around
         basis, number = probe
@@ -194,7 +194,7 @@ class ClassifierProbes:
         """Return ``<beta, g_lr - a>``."""
         return np.tensordot(seen[2:, 0] - seen[1, 0], beta, axes=2)
 
-    def moved(self, table: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:  # noqa: ARG002
+    def moved(self, base: FloatArray, known: Known, functions: FloatArray, probe: Probe) -> FloatArray:  # noqa: ARG002
         """Return the table of the anchor or of a probe."""
         return known(self._place(probe))
 
