@@ -199,8 +199,8 @@ def lead_of(results: Results) -> str:
         for task in results.tasks
     )
     return (
-        "The constrained probes of equation 11 for overlapping groups and RBF averages, by the rate program. Sigma has a "
-        f"lower condition number with them than with the fixed probes in {lower} of {len(results.tasks)} tasks."
+        "The constrained probes of equation 11 for overlapping groups and RBF averages, by the rate program. Sigma has "
+        f"a lower condition number with them than with the fixed probes in {lower} of {len(results.tasks)} tasks."
     )
 
 
