@@ -26,6 +26,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "baselines": "experiments.studies.baselines",
     "menu_figures": "experiments.studies.menu_figures",
     "classifier_table": "experiments.studies.classifier_table",
+    "constrained_probes": "experiments.studies.constrained_probes",
     "threshold_comparison": "experiments.studies.threshold_comparison",
     "xcolumns_comparison": "experiments.studies.xcolumns_comparison",
     "menu_study": "experiments.studies.menu_study",

@@ -40,7 +40,7 @@ def random_rules(sample, seed):
             alpha=rng.normal(size=(sample.n_bases, weighting_named(name).n_terms(sample.n_classes))),
             n_classes=sample.n_classes,
         )
-        for name in ("diagonal", "columns", "full")
+        for name in ("diagonal", "columns", "full", "entries 0-1 1-1")
     ]
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from postshift import MemoryEngine, fw_eg_session
+from postshift.core.draws import drawn_labels, even_order, shared_draws
 from postshift.core.probes import ProbePlan
+from postshift.core.probing import DisplacedProbes
 from postshift.core.queries import kind_named
-from postshift.core.score_look import ScoreLook, drawn_labels, even_order, shared_draws
+from postshift.core.score_look import ScoreLook
 from postshift.core.weighting import weighting_named
 from tests.problems import make_problem, newest_of
 
@@ -41,13 +43,13 @@ def test_labels_drawn_from_a_distribution():
     np.testing.assert_array_equal(drawn_labels(table, np.array([0.0, 0.19, 0.2, 0.5, 0.999])), [0, 0, 1, 2, 2])
 
 
-@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full", [(0, 1), (2, 2)]])
 def test_hard_probes_average_to_the_soft_ones_and_differ_only_where_they_moved(weighting):
     problem = make_problem(seed=1, n_val=25, n_bases=2, basis="soft")
     val, family = problem.val, weighting_named(weighting).probes
     table = np.random.default_rng(0).dirichlet(np.ones(3), size=val.n_rows)
     plan = ProbePlan(radius=0.4)
-    common = {"functions": val.phi, "family": family, "plan": plan, "rows": None, "anchor": None}
+    common = {"functions": val.phi, "probes": DisplacedProbes(family=family, plan=plan), "rows": None}
     soft = ScoreLook(val, kind=kind_named("soft"), seed=0, **common)
     newest = newest_of(table)
     expected = np.stack([query.predictions for query in next(soft.at(newest, None))])

@@ -56,12 +56,12 @@ def test_hard_clusters_in_several_reads():
     np.testing.assert_array_equal(clusters_of(np.eye(4)[codes], rows=7), codes)
 
 
-@pytest.mark.parametrize(("weighting", "n_terms"), [("diagonal", 3), ("columns", 6), ("full", 9)])
+@pytest.mark.parametrize(("weighting", "n_terms"), [("diagonal", 3), ("columns", 6), ("full", 9), ("entries 0-1", 1)])
 def test_coefficients_of_a_rule(weighting, n_terms):
     rng = np.random.default_rng(0)
     rule, other = (PlugIn(weighting=weighting, alpha=rng.normal(size=(2, n_terms)), n_classes=3) for _ in range(2))
     found = RuleWeights.of(rule)
-    assert found.full == (weighting == "full")
+    assert found.full == (weighting in {"full", "entries 0-1"})
     assert (found.shift is not None) == (weighting == "columns")
     assert found.key == RuleWeights.of(rule).key != RuleWeights.of(other).key
 

@@ -26,7 +26,7 @@ def mixture_of(sample, names, seed):
 @pytest.mark.parametrize("kernels", ["auto", "numpy", "numba"])
 @given(
     problem=problems(),
-    names=st.lists(st.sampled_from(["diagonal", "columns", "full"]), min_size=1, max_size=6),
+    names=st.lists(st.sampled_from(["diagonal", "columns", "full", "entries 0-1 1-1"]), min_size=1, max_size=6),
     seed=st.integers(0, 99),
 )
 def test_it_is_the_mixtures_own_table(kernels, problem, names, seed):

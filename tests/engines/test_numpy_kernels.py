@@ -29,7 +29,7 @@ def test_the_first_largest_is_the_argmax(seed, n_classes):
         np.testing.assert_array_equal(_first_largest_is(scores, label), expected == label)
 
 
-@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full", "entries 0-1 1-1"])
 def test_scores_are_those_of_the_rule(weighting):
     rows = make_problem(seed=1, n_bases=3, basis="soft").val
     alpha = np.random.default_rng(0).normal(size=(3, weighting_named(weighting).n_terms(3)))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tests.paper.transcription as slow
-from postshift import MemoryEngine, fw_eg_session
+from postshift import MemoryEngine, Mixture, fw_eg_session
 from postshift.core.constrained import constrained_probes
 from postshift.core.elicit import probe_matrix, solve
+from postshift.core.fw_eg import FwEgRun, Settings
 from postshift.core.look import ConfusionLook
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.probes import ProbePlan
-from postshift.core.queries import kind_named
+from postshift.core.probing import DisplacedProbes
+from postshift.core.queries import kind_named, without_queries
 from postshift.core.score_look import ScoreLook
 from postshift.core.sums import confusion_sums, hit_sums, label_sums
 from postshift.core.weighting import weighting_named
@@ -22,7 +24,8 @@ from postshift.metrics import Accuracy, ConfusionOracle, GMean, MacroF1, SoftOra
 from tests.problems import make_problem, newest_of, problems, rows_of
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
-WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full"])
+SOME = [(0, 1), (1, 1), (1, 0)]
+WEIGHTINGS = st.sampled_from(["diagonal", "columns", "full", SOME])
 METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
 
 
@@ -93,7 +96,7 @@ def test_probe_values(problem, name, metric):
     expected = [float(metric.value(slow.confusion(rows, probe))) for probe in probes]
     plan, family = ProbePlan(radius=problem.radius), weighting_named(name).probes
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
-    how = {"functions": val.phi, "family": family, "plan": plan, "anchor": None}
+    how = {"functions": val.phi, "probes": DisplacedProbes(family=family, plan=plan)}
     by_matrix = ConfusionLook(val, metric, linearise="probes", **how)
     value, gains = looked(by_matrix, base, oracle.answer)
     np.testing.assert_allclose(value + problem.radius * gains, expected, **TIGHT)
@@ -114,9 +117,7 @@ def test_gradient_values(problem, name, metric):
         metric,
         functions=val.phi,
         linearise="gradient",
-        family=weighting_named(name).probes,
-        plan=ProbePlan(radius=problem.radius),
-        anchor=None,
+        probes=DisplacedProbes(family=weighting_named(name).probes, plan=ProbePlan(radius=problem.radius)),
     )
     oracle = ConfusionOracle(val.labels, n_classes=val.n_classes, weights=val.weights)
     _, gains = looked(by_slope, base, oracle.answer)
@@ -149,7 +150,7 @@ def test_vertices_from_equal_coefficients(problem, name, seed):
     fast = PlugIn(weighting=weighting_named(name), alpha=alpha, n_classes=train.n_classes)
     expected = slow.plug_in(alpha.reshape(-1), train.phi, train.eta, name)
     np.testing.assert_array_equal(fast.distribution(train.eta, train.phi), expected)
-    weights = slow.example_weights(alpha.reshape(-1), train.phi, name)
+    weights = slow.example_weights(alpha.reshape(-1), train.phi, name, train.n_classes)
     np.testing.assert_allclose(
         np.einsum("nl,lij->nij", train.phi, fast.weight_matrices()), weights, rtol=1e-12, atol=1e-12
     )
@@ -174,7 +175,7 @@ def transcribed_run(problem, metric, name, *, n_iter, known, halves):
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("name", ["diagonal", "columns", "full", SOME], ids=str)
 @pytest.mark.parametrize("basis", ["hard", "soft"])
 def test_whole_run(basis, name, split, known):
     """Algorithm 3 and 3*, known and unknown psi: the same vertices and the same values."""
@@ -202,7 +203,7 @@ def test_whole_run(basis, name, split, known):
         np.testing.assert_allclose([line.score for line in fit.trace], expected.values, **TIGHT)
 
 
-@pytest.mark.parametrize("name", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("name", ["diagonal", "columns", "full", SOME], ids=str)
 def test_whole_run_by_values_alone(name):
     """An oracle that tells values only leads to the same vertices as confusion matrices do."""
     problem = make_problem(seed=3, basis="overlapping", n_bases=3)
@@ -288,3 +289,96 @@ def test_constrained_elicitation(share):
     )
     found = values.run(SoftOracle(lambda table: metric.value(slow.confusion(rows_of(val), table))))
     np.testing.assert_allclose(found.vertices[0].alpha, fit.vertices[0].alpha, rtol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    basis=st.sampled_from(["soft", "overlapping", "hard"]),
+    name=WEIGHTINGS,
+    n_classes=st.integers(2, 3),
+    omega=st.sampled_from([0.001, 0.02, 0.1]),
+)
+def test_constrained_program(seed, basis, name, n_classes, omega):
+    """The probes for any basis reach what a program over all rows reaches, and keep within its omega."""
+    assume(name != "diagonal" or basis != "hard")  # groups have their own construction
+    train = make_problem(seed=seed, basis=basis, n_bases=2, n_classes=n_classes, n_train=40, weighted=True).train
+    rows = rows_of(train)
+    entries = slow.expected_entries(rows, name)
+    relaxed = slow.relaxed_omega(entries, omega)
+    engine, weighting = MemoryEngine(train, block_rows=7), weighting_named(name)
+    found = constrained_probes(engine, min_hit=0.2, max_leak=omega, weighting=weighting)
+    anchor = found.anchor.distribution(train.eta, train.phi)
+    highest = slow.expected_features(rows, anchor, name).max()
+    assert highest <= relaxed + 1e-3 * omega
+    assert relaxed == omega or highest >= 0.9 * relaxed - 1e-9
+    tables = [probe.distribution(train.eta, train.phi) for probe in found.classifiers]
+    for place, table in enumerate(tables):
+        reached = slow.expected_features(rows, table, name)
+        leak = np.delete(reached, place).max()
+        _, largest = slow.rate_program(entries[place], np.delete(entries, place, axis=0), leak + 1e-9)
+        gap = 1e-3 * entries[place].max(axis=1).sum()
+        assert largest - 0.1 * leak - gap - 1e-7 <= reached[place] <= largest + 1e-7
+    by_labels = slow.sigma(rows, tables, name)
+    np.testing.assert_allclose(found.sigma, by_labels - slow.features(rows, anchor, name), atol=1e-12)
+    leaks = by_labels[~np.eye(len(by_labels), dtype=bool)]
+    assert found.min_hit <= np.diag(by_labels).min() + 1e-12
+    assert leaks.max() <= found.max_leak + 1e-12
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("name", ["diagonal", "columns", "full", SOME], ids=str)
+@pytest.mark.parametrize("basis", ["soft", "overlapping"])
+def test_constrained_elicitation_for_any_basis(basis, name, known):
+    """Explicit probes (1 - eps) h + eps g against the looks, by matrices here, by queries for them, and by scores."""
+    problem = make_problem(seed=5, basis=basis, n_bases=2, n_classes=3)
+    train, val, metric, share = problem.train, problem.val, MacroF1(), 0.3
+    how = {"weighting": name, "radius": share, "max_iter": 2, "min_hit": 0.1, "max_leak": 0.01}
+    linearise = "gradient" if known else "probes"
+    run = fw_eg_session(MemoryEngine(train), val, kind="confusion", metric=metric, linearise=linearise, **how)
+    fit = run.run(ConfusionOracle(val.labels, n_classes=3))
+    held = FwEgRun(
+        MemoryEngine(train),
+        val,
+        kind=kind_named("confusion"),
+        metric=metric,
+        settings=Settings(linearise=linearise, **how),
+        held=MemoryEngine(val),
+    )
+    local = without_queries(held.fit())
+    expected = [elicited_slowly(problem, fit, t, metric, name, share=share, known=known) for t in range(2)]
+    for found in (fit, local):
+        for ours, theirs in zip(found.vertices, expected, strict=True):
+            sigma, right = theirs
+            residual = np.linalg.norm(sigma @ np.linalg.lstsq(sigma, right, rcond=1e-10)[0] - right)
+            ours_residual = np.linalg.norm(sigma @ ours.alpha.reshape(-1) - right)
+            assert ours_residual == pytest.approx(residual, abs=1e-10)
+    if not known:
+        values = fw_eg_session(MemoryEngine(train), val, kind="soft", **how)
+        by_scores = values.run(SoftOracle(lambda table: metric.value(slow.confusion(rows_of(val), table))))
+        np.testing.assert_allclose(by_scores.vertices[0].alpha, fit.vertices[0].alpha, rtol=1e-6, atol=1e-8)
+
+
+def elicited_slowly(problem, fit, t, metric, name, *, share, known):
+    """Sigma and the gains of iteration t from explicit tables, in differences to the centre."""
+    start = Mixture.of([inverse_prior(np.bincount(problem.train.labels), n_bases=2)], [1.0])
+    iterate = start.after(fit.vertices[:t], [2 / (s + 2) for s in range(t)])
+
+    def tables(sample):
+        every = [fit.probes.anchor, *fit.probes.classifiers]
+        return [
+            (1 - share) * iterate.distribution(sample.eta, sample.phi)
+            + share * each.distribution(sample.eta, sample.phi)
+            for each in every
+        ]
+
+    train, val = rows_of(problem.train), rows_of(problem.val)
+    centre, *probes = tables(problem.train)
+    sigma = slow.sigma(train, probes, name) - slow.features(train, centre, name)
+    if known:
+        at = slow.confusion(val, iterate.distribution(problem.val.eta, problem.val.phi))
+        value = slow.linear_metric(val, metric.gradient(at))
+    else:
+        value = slow.queried_metric(val, lambda c: float(metric.value(c)))
+    values = np.array([value(table) for table in tables(problem.val)])
+    return sigma / share, (values[1:] - values[0]) / share

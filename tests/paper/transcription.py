@@ -1,5 +1,5 @@
 # Explicit loops over basis functions l are the point here, and the signatures follow the paper's inputs:
-# ruff: noqa: C901, E741, PERF401, PLR0917, SIM108
+# ruff: noqa: C901, E741, PERF401, PLR0912, PLR0917, SIM108
 """A slow, literal transcription of the paper's algorithms: the judge of the fast code.
 
 "Optimizing Black-box Metrics with Iterative Example Weighting" (Hiranandani, Mathur, Narasimhan, Milani
@@ -24,10 +24,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-Weighting = Literal["diagonal", "columns", "full"]
+Weighting = Literal["diagonal", "columns", "full"] | list[tuple[int, int]]
+"""The weighted confusion entries: a name, or a list of the entries (i, j) themselves (Appendix A, "d entries")."""
 Normaliser = Literal["n", "phi"]
 Value = Callable[[Array], float]
 """The metric of a table of the validation rows, E^val[h]."""
@@ -157,7 +159,10 @@ def probing_classifiers(h: Array, phi: Array, radius: float, weighting: Weightin
     """The probing classifiers around h, Section 3.4 and Algorithm 1 lines 2-3, as explicit tables.
 
     "diagonal": h^{l,i} of Eq. (12), ordered (l, i). "columns": for each l the m trivial probes, then the m
-    departing probes. "full": for each l, each source and each target != source, the reassigning probe.
+    departing probes. "full": for each l, each source and each target != source, the reassigning probe. A list of
+    entries: for each l and each entry (i, j), the trivial probe of j if i = j, else the reassigning probe of i, j.
+
+    Settled: Appendix A asks for L d probes for d entries but gives none in closed form; these are ours.
     """
     m = h.shape[1]
     probes: list[Array] = []
@@ -175,6 +180,12 @@ def probing_classifiers(h: Array, phi: Array, radius: float, weighting: Weightin
                 for target in range(m):
                     if target != source:
                         probes.append(reassigning_probe(h, phi[:, l], source, target, radius))
+        elif isinstance(weighting, list):
+            for i, j in weighting:
+                if i == j:
+                    probes.append(trivial_probe(h, phi[:, l], i, radius))
+                else:
+                    probes.append(reassigning_probe(h, phi[:, l], i, j, radius))
         else:
             raise ValueError(f"unknown weighting {weighting!r}")
     return probes
@@ -187,7 +198,8 @@ def features(rows: Rows, h: Array, weighting: Weighting, normaliser: Normaliser 
     """The phi-confusion entries that the coefficients multiply, Eq. (8) and eq. example-weights-reduced of A.
 
     "diagonal": Phi[l, i, i], ordered (l, i). "columns": for each l the m entries Phi[l, i, i], then the m
-    rates of predicting class j, sum_i Phi[l, i, j]. "full": Phi[l, i, j], ordered (l, i, j).
+    rates of predicting class j, sum_i Phi[l, i, j]. "full": Phi[l, i, j], ordered (l, i, j). A list of entries: for
+    each l the entries Phi[l, i, j] of the list.
     """
     phis = phi_confusion(rows, h, normaliser)
     n_bases, m, _ = phis.shape
@@ -208,6 +220,9 @@ def features(rows: Rows, h: Array, weighting: Weighting, normaliser: Normaliser 
             for i in range(m):
                 for j in range(m):
                     result.append(phis[l, i, j])
+        elif isinstance(weighting, list):
+            for i, j in weighting:
+                result.append(phis[l, i, j])
         else:
             raise ValueError(f"unknown weighting {weighting!r}")
     return np.array(result)
@@ -292,14 +307,16 @@ def n_classes(alpha: Array, phi: Array, weighting: Weighting) -> int:
     return isqrt(per_basis)
 
 
-def example_weights(alpha: Array, phi: Array, weighting: Weighting) -> Array:
+def example_weights(alpha: Array, phi: Array, weighting: Weighting, m: int | None = None) -> Array:
     """Algorithm 2 line 3, Eq. (5), and Appendix A: W_ij(x) = sum_l alpha^l_ij phi_l(x), (n, m, m).
 
     "diagonal": W_ii = sum_l alpha^l_i phi_l, zero elsewhere. "columns": W_ij = delta_ij a_i(x) + c_j(x), with
-    a the coefficients of the diagonal entries and c those of the predicted-class rates.
+    a the coefficients of the diagonal entries and c those of the predicted-class rates. A list of entries: zero
+    elsewhere; it does not say how many classes there are, so m must be given.
     """
     n, n_bases = phi.shape
-    m = n_classes(alpha, phi, weighting)
+    if m is None:
+        m = n_classes(alpha, phi, weighting)
     result = np.zeros((n, m, m))
     for x in range(n):
         for l in range(n_bases):
@@ -311,6 +328,10 @@ def example_weights(alpha: Array, phi: Array, weighting: Weighting) -> Array:
                         coefficient = alpha[l * 2 * m + m + j]
                         if i == j:
                             coefficient = coefficient + alpha[l * 2 * m + i]
+                    elif isinstance(weighting, list):
+                        coefficient = 0.0
+                        if (i, j) in weighting:
+                            coefficient = alpha[l * len(weighting) + weighting.index((i, j))]
                     else:
                         coefficient = alpha[l * m * m + i * m + j]
                     result[x, i, j] += coefficient * phi[x, l]
@@ -320,7 +341,7 @@ def example_weights(alpha: Array, phi: Array, weighting: Weighting) -> Array:
 def plug_in(alpha: Array, phi: Array, eta: Array, weighting: Weighting) -> Array:
     """Algorithm 2 line 4 and Appendix A: onehot(argmax_j sum_i W_ij(x) eta_i(x)), as a table."""
     n, m = eta.shape
-    weights = example_weights(alpha, phi, weighting)
+    weights = example_weights(alpha, phi, weighting, m)
     table = np.zeros((n, m))
     for x in range(n):
         scores = np.zeros(m)
@@ -594,3 +615,58 @@ def constrained_probes(train: Rows, weights: Array) -> list[Array]:
                     table[x] = anchor[x]
             probes.append(table)
     return probes
+
+
+# ------------------------------------------------------------------------------ Eq. (11), any basis
+
+
+def expected_features(rows: Rows, h: Array, weighting: Weighting) -> Array:
+    """The entries of `features` with 1(y = i) replaced by eta_i(x)."""
+    n, m = h.shape
+    total = 0.0
+    for i in range(m):
+        as_class_i = Rows(rows.eta, rows.phi, np.full(n, i), rows.weights * rows.eta[:, i])
+        total = total + features(as_class_i, h, weighting) * np.sum(as_class_i.weights) / np.sum(rows.weights)
+    return np.asarray(total)
+
+
+def expected_entries(rows: Rows, weighting: Weighting) -> Array:
+    """The entries as linear functions of h, (entries, n, m): their sum over h(x, j) is `expected_features`."""
+    n, m = rows.eta.shape
+    columns: list[Array] = []
+    for x in range(n):
+        for j in range(m):
+            one = np.zeros((n, m))
+            one[x, j] = 1.0
+            columns.append(expected_features(rows, one, weighting))
+    return np.array(columns).T.reshape(-1, n, m)
+
+
+def rate_program(objective: Array, limits: Array, omega: float) -> tuple[Array, float] | None:
+    """Appendix "Solving Constrained Satisfaction Problem in (11)", last display: max over h of an entry, others at
+    most omega, over all tables h(x, j) of distributions, one variable for each row and class. None: infeasible.
+    """
+    n, m = objective.shape
+    sums = np.zeros((n, n * m))
+    for x in range(n):
+        sums[x, x * m : (x + 1) * m] = 1.0
+    found = linprog(
+        -objective.reshape(-1),
+        A_ub=limits.reshape(len(limits), -1),
+        b_ub=np.full(len(limits), omega),
+        A_eq=sums,
+        b_eq=np.ones(n),
+        method="highs",
+    )
+    return None if found.status == 2 else (found.x.reshape(n, m), -float(found.fun))
+
+
+def relaxed_omega(entries: Array, omega: float) -> float:
+    """Omega divided by 0.9 until some classifier has all entries at most omega: then every probe is feasible.
+
+    Settled: the appendix says "one can increase omega in small steps".
+    """
+    nothing = np.zeros(entries.shape[1:])
+    while rate_program(nothing, entries, omega) is None:
+        omega = omega / 0.9
+    return omega

@@ -52,7 +52,7 @@ def random_stack(rng, n_classes, n_seen):
 @st.composite
 def fitted_rules(draw, rng, n_classes):
     """A rule of any posterior, weighting, basis, labelling and sign."""
-    weighting = draw(st.sampled_from(["diagonal", "columns", "full"]))
+    weighting = draw(st.sampled_from(["diagonal", "columns", "full", "entries 0-1 1-1"]))
     basis = draw(st.sampled_from(list(SIZES)))
     n_members = draw(st.integers(1, 4))
     shape = (SIZES[basis], weighting_named(weighting).n_terms(n_classes))

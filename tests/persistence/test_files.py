@@ -67,7 +67,7 @@ def test_choice_comes_back_as_it_was(chosen, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full"])
+@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full", "entries 0-1 1-1"])
 def test_weightings_are_the_same_after_loading(tmp_path, weighting, suffix):
     rng = np.random.default_rng(0)
     alpha = rng.uniform(size=(1, weighting_named(weighting).n_terms(3)))

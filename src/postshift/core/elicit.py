@@ -159,6 +159,8 @@ class ElicitedVertex:
         The sums of the training labels.
     anchor : Classifier, optional
         What the probes are built around; None for the iterate itself.
+    sigma : array of shape (L R, L P), optional
+        The equations, if they are known; by default they come from the sums of the anchor.
     unknown : array of bool, shape (L,)
         Basis functions without rows, for which no weights can be learnt.
     rcond, ridge : float
@@ -175,11 +177,13 @@ class ElicitedVertex:
         unknown: NDArray[np.bool_],
         rcond: float,
         ridge: float,
+        sigma: FloatArray | None = None,
     ) -> None:
         self.weighting, self.n_classes = weighting, train.n_classes
         self._train, self._labels, self._unknown = train, labels, unknown
         self._rcond, self._ridge = rcond, ridge
-        self._anchor = None if anchor is None else self.sums_of(anchor)
+        self._sigma = sigma
+        self._anchor = None if anchor is None or sigma is not None else self.sums_of(anchor)
 
     def sums_of(self, classifier: Classifier) -> ClassifierSums:
         """Return a classifier's sums over the training rows."""
@@ -187,9 +191,12 @@ class ElicitedVertex:
 
     def find(self, sums: ClassifierSums, gains: FloatArray) -> Elicitation:
         """Return the weights that explain the gains of the probes around the current iterate."""
-        anchor = sums if self._anchor is None else self._anchor
         how = {"rcond": self._rcond, "ridge": self._ridge}
-        found = elicit(self.weighting, labels=self._labels, anchor=anchor, gains=gains, **how)
+        if self._sigma is not None:
+            found = solve(self._sigma, gains, n_bases=len(self._labels.single), **how)
+        else:
+            anchor = sums if self._anchor is None else self._anchor
+            found = elicit(self.weighting, labels=self._labels, anchor=anchor, gains=gains, **how)
         if not self._unknown.any():
             return found
         # A basis function without rows takes the average weights of the others, not 0.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,12 +41,13 @@ from postshift.core.mixture import Mixture
 from postshift.core.oracles import metric_and_oracle
 from postshift.core.plugin import inverse_prior
 from postshift.core.probes import ProbePlan
+from postshift.core.probing import DisplacedProbes, Probing
 from postshift.core.psi import ConfusionMetric
 from postshift.core.queries import Fit, Kind, Oracle, Query, kind_named
 from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.core.sums import Engine, LabelSums, engine_of
-from postshift.core.weighting import DIAGONAL, weighting_named
+from postshift.core.weighting import Entries, weighting_named
 from postshift.exceptions import (
     EmptyBasisWarning,
     LabelError,
@@ -62,8 +63,9 @@ class Settings(RunSettings):
 
     Attributes
     ----------
-    weighting : {"diagonal", "columns", "full"}
-        Which confusion entries get weights; usually those that the metric depends on.
+    weighting : {"diagonal", "columns", "full"} or sequence of pairs
+        Which confusion entries get weights; usually those that the metric depends on. A sequence names them as pairs
+        (true class, predicted class).
     radius : float in (0, 1]
         How far the probes are from the current classifier (the paper's epsilon).
     max_iter : int
@@ -73,14 +75,14 @@ class Settings(RunSettings):
     rcond, ridge : float
         Options of the least-squares solution; see :func:`postshift.core.elicit.solve`.
     min_hit, max_leak : float, optional
-        gamma and omega of Eq. (11): if both are given, the constrained probes are used (disjoint groups only).
+        gamma and omega of Eq. (11): if both are given, the constrained probes are used.
     budget : int, optional
         The maximum number of queries; iterations that it does not pay for are not started.
     random_state : int
         Seed of the draws of hard labels.
     """
 
-    weighting: str = "diagonal"
+    weighting: str | Sequence[tuple[int, int]] = "diagonal"
     radius: float = 0.1
     linearise: Linearise = "probes"
     rcond: float = RCOND
@@ -102,13 +104,12 @@ class Settings(RunSettings):
         for name, limit in limits.items():  # plain numbers
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, check_in_range(value, name=name, low=0, **limit))
-        weighting_named(self.weighting)
+        found = weighting_named(self.weighting)
+        object.__setattr__(self, "weighting", found.pairs if isinstance(found, Entries) else found.name)
         if self.linearise not in ("probes", "gradient"):
             raise SettingError(f"linearise must be 'probes' or 'gradient'. Got {self.linearise!r} instead")
         if (self.min_hit is None) != (self.max_leak is None):
             raise SettingError("min_hit and max_leak must be given together, or neither (the fixed probes)")
-        if self.min_hit is not None and self.weighting != DIAGONAL.name:
-            raise SettingError(f"constrained probes need weighting 'diagonal'. Got {self.weighting!r} instead")
 
 
 # -- the calls ------------------------------------------------------------------------------------------------
@@ -310,28 +311,30 @@ class FwEgRun:
         self._train, self._val, self._labels = train, val, train.label_sums()
         self._kind, self._metric, self._given, self._halves = kind, metric, start, halves
         _check_training_labels(self._labels)
-        weighting, plan, self.probes = weighting_named(settings.weighting), ProbePlan(radius=settings.radius), None
+        weighting, found = weighting_named(settings.weighting), None
+        weighting.n_terms(train.n_classes)  # raises if an entry has no such class
+        probing: Probing = DisplacedProbes(family=weighting.probes, plan=ProbePlan(radius=settings.radius))
         if settings.min_hit is not None and settings.max_leak is not None:
-            self.probes = constrained_probes(train, min_hit=settings.min_hit, max_leak=settings.max_leak)
-            plan = ProbePlan(radius=1.0, share=settings.radius)
-        anchor = None if self.probes is None else self.probes.anchor
+            limits = {"min_hit": settings.min_hit, "max_leak": settings.max_leak}
+            found = constrained_probes(train, weighting=weighting, **limits)
+            probing = found.mixed_in(settings.radius, family=weighting.probes)
+        self.probes = found
         self.look = make_look(
             val,
             kind,
             metric=metric,
             held=held,
-            family=weighting.probes,
-            plan=plan,
+            probes=probing,
             linearise=settings.linearise,
             halves=halves,
-            anchor=anchor,
             seed=settings.random_state,
         )
         self.finder = ElicitedVertex(
             train,
             weighting=weighting,
             labels=self._labels,
-            anchor=anchor,
+            anchor=None if found is None else found.anchor,
+            sigma=None if found is None else found.sigma,
             unknown=_without_rows(self._labels, val),
             rcond=settings.rcond,
             ridge=settings.ridge,

@@ -35,6 +35,7 @@ from postshift.core.look import make_look
 from postshift.core.mixture import Mixture, shares_of
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.probes import Fixed, ProbePlan
+from postshift.core.probing import DisplacedProbes
 from postshift.core.psi import ConfusionMetric
 from postshift.core.queries import Fit, Kind
 from postshift.core.rows import Rows
@@ -181,8 +182,7 @@ def influence_fit(
         metric=metric,
         held=held,
         influence=True,
-        family=Fixed(),  # the fixed probes with z in place of phi
-        plan=ProbePlan(radius=settings.radius),
+        probes=DisplacedProbes(family=Fixed(), plan=ProbePlan(radius=settings.radius)),  # z in place of phi
         seed=settings.random_state,
     )
     finder = InfluenceVertex(train, val, held=held, rcond=settings.rcond, ridge=settings.ridge)

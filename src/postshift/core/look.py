@@ -12,21 +12,22 @@ ScoreLook       scores of predictions, soft or hard                      one que
 ``ScoreLook`` is in :mod:`postshift.core.score_look`.
 
 Confusion matrices are linear in h, so a view of the newest vertex is enough for all probes around the new iterate. A
-*view* of matrices is an array (1 or 2, parts, 1 + L, R, m). Its axes are: the iterate and, if there is one, the anchor;
-the parts of the validation rows; all rows, then the rows weighted with each basis function; the R categories; the
-classes. Weights are elicited on part 0. If the rows were split in two (Algorithm 3*), the gradient is taken on part 1.
+*view* of matrices is an array (1 + known, parts, 1 + L, R, m). Its axes are: the iterate, then the known classifiers of
+the probes (:mod:`postshift.core.probing`); the parts of the validation rows; all rows, then the rows weighted with each
+basis function; the R categories; the classes. Weights are elicited on part 0. If the rows were split in two (Algorithm
+3*), the gradient is taken on part 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray, read_only
 from postshift.core.frank_wolfe import Look, Newest
-from postshift.core.probes import ProbeFamily, ProbePlan
+from postshift.core.probing import Probing
 from postshift.core.psi import (
     ConfusionMetric,
     DifferentiableMetric,
@@ -42,7 +43,6 @@ from postshift.core.sums import Classifier, Engine, influence_features
 from postshift.exceptions import MetricError, SettingError, ShapeError
 
 Linearise = Literal["probes", "gradient"]
-_CHUNK = 1 << 21  # numbers held at once when all probes' confusion matrices are built
 
 
 class _MatrixLook:
@@ -54,16 +54,13 @@ class _MatrixLook:
         *,
         n_classes: int,
         linearise: Linearise,
-        family: ProbeFamily,
-        plan: ProbePlan,
-        anchor: Classifier | None,
+        probes: Probing,
     ) -> None:
         check_is_maximised(metric)
         check_classes(metric, n_classes=n_classes)
         if linearise == "gradient" and not isinstance(metric, DifferentiableMetric):
             raise MetricError(f"metric {metric.name!r} has no gradient: use linearise='probes'")
-        self._metric, self._family, self._plan, self._linearise = metric, family, plan, linearise
-        self._anchor, self._n_probes = anchor, family.n_probes(n_classes)
+        self._metric, self._probes, self._linearise = metric, probes, linearise
         self.asked: set[str] = set()
 
     def score(self, view: FloatArray) -> float:
@@ -72,26 +69,19 @@ class _MatrixLook:
 
     def gains(self, view: FloatArray) -> FloatArray:
         """Return psi at each probe minus psi at the centre, or its estimate from the gradient."""
-        base, anchor = view[0, 0], view[-1, 0]
+        seen, probes = view[:, 0], self._probes
         if self._linearise == "gradient":
             slope = gradient_of(cast("DifferentiableMetric", self._metric), view[0, -1, 0])
-            return self._family.slopes(anchor[1:], slope).reshape(-1)
-        reach = self._plan.reach
-        centre = (1 - self._plan.share) * base[0] + self._plan.share * anchor[0]
+            return probes.slopes(seen, slope)
+        anchor = seen[1] if probes.known else seen[0]
+        centre = (1 - probes.share) * seen[0, 0] + probes.share * anchor[0]
         # Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
-        chunks = [value_of(self._metric, np.maximum(centre + reach * moved, 0)) for moved in self._moves(anchor)]
-        return ((np.concatenate(chunks, axis=1) - value_of(self._metric, centre)) / reach).reshape(-1)
+        chunks = [value_of(self._metric, np.maximum(centre + probes.reach * moved, 0)) for moved in probes.moves(seen)]
+        return ((np.concatenate(chunks, axis=1) - value_of(self._metric, centre)) / probes.reach).reshape(-1)
 
     def rounding(self, view: FloatArray) -> float:
         """Return the rounding error of differences of psi; a gradient has none."""
-        return 0.0 if self._linearise == "gradient" else ROUNDING * abs(self.score(view)) / self._plan.reach
-
-    def _moves(self, anchor: FloatArray) -> Iterator[FloatArray]:
-        """Yield the displacements of the confusion matrix per unit of reach, (L, some probes, R, m)."""
-        size = max(1, _CHUNK // anchor[1:].size)
-        for first in range(0, self._n_probes, size):
-            probes = np.arange(first, min(first + size, self._n_probes))
-            yield np.swapaxes(self._family.displace(anchor[1:], probes), 0, 1)
+        return 0.0 if self._linearise == "gradient" else ROUNDING * abs(self.score(view)) / self._probes.reach
 
 
 class LocalLook(_MatrixLook):
@@ -106,7 +96,7 @@ class LocalLook(_MatrixLook):
     influence : bool
         Whether the probes use the features z of influence regression instead of phi.
     **how
-        Number of classes, linearisation, probe family, plan and anchor.
+        Number of classes, linearisation and probes.
     """
 
     def __init__(self, held: Engine, metric: ConfusionMetric, *, influence: bool, **how: Any) -> None:
@@ -118,11 +108,11 @@ class LocalLook(_MatrixLook):
         return 0
 
     def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
-        """Look at the newest vertex and mix it in; the anchor's part does not change."""
+        """Look at the newest vertex and mix it in; the known classifiers are looked at once."""
         yield from ()
         found = self._seen(newest.classifier)
         if previous is None:
-            return np.stack([found] if self._anchor is None else [found, self._seen(self._anchor)])
+            return np.stack([found, *(self._seen(classifier) for classifier in self._probes.known)])
         mixed = previous.copy()
         mixed[0] = (1 - newest.step) * previous[0] + newest.step * found
         return mixed
@@ -149,7 +139,7 @@ class ConfusionLook(_MatrixLook):
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second; None asks about all rows.
     **how
-        Probe family, plan and anchor.
+        The probes.
     """
 
     def __init__(
@@ -170,12 +160,12 @@ class ConfusionLook(_MatrixLook):
         self._columns = np.column_stack([np.ones(val.n_rows), functions])
 
     def n_queries(self, *, first: bool, last: bool) -> int:
-        """Return one query per part (last iterate: first part only), and at the start the same for the anchor."""
+        """Return one query per part (last iterate: the first); at the start, also one for each known classifier."""
         n_parts = 1 if last else len(self._parts)
-        return n_parts * (2 if first and self._anchor is not None else 1)
+        return n_parts * (1 + len(self._probes.known) if first else 1)
 
     def at(self, newest: Newest, previous: FloatArray | None) -> Fit[FloatArray]:
-        """Ask about the newest vertex only, and mix its matrices in; the anchor's do not change."""
+        """Ask about the newest vertex only, and mix its matrices in; the others do not change."""
         queries = self._queries(newest)
         self.asked = set() if previous is None else self.asked
         self.asked |= {query.fingerprint() for query in queries}
@@ -191,8 +181,9 @@ class ConfusionLook(_MatrixLook):
         """Return the queries of a look."""
         t, val = newest.iteration, self._val
         shown = [("the start" if t == 0 else f"plug-in number {t}", newest.classifier)]
-        if t == 0 and self._anchor is not None:
-            shown.append(("the anchor", self._anchor))
+        if t == 0:
+            names = ("the anchor", *(f"constrained probe {place}" for place in range(len(self._probes.known) - 1)))
+            shown += zip(names, self._probes.known, strict=False)
         return [
             self._query(f"{t}:{place}.{part}", name, classifier.distribution(val.eta, val.phi), rows)
             for place, (name, classifier) in enumerate(shown)
@@ -223,11 +214,9 @@ def make_look(
     metric: ConfusionMetric | None,
     held: Engine | None,
     influence: bool = False,
-    family: ProbeFamily,
-    plan: ProbePlan,
+    probes: Probing,
     linearise: Linearise = "probes",
     halves: tuple[IntArray, IntArray] | None = None,
-    anchor: Classifier | None = None,
     seed: int = 0,
 ) -> Look:
     """Return the look of a run: how it gets scores and gains of its iterates.
@@ -244,24 +233,23 @@ def make_look(
         An engine that holds the validation rows with their labels; if given, no queries are asked.
     influence : bool
         Whether the probes use the features of influence regression instead of phi.
-    family, plan, linearise, anchor, seed
+    probes, linearise, seed
         The probes, and how psi is linearised at them.
     halves : pair of row arrays, optional
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
     """
-    probes: Any = {"family": family, "plan": plan, "anchor": anchor}
     halves = None if halves is None else _checked_halves(halves, val.n_rows)
     if not kind.matrices and linearise == "gradient":
         raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
     if kind.matrices and metric is None:
         raise MetricError("queries of kind 'confusion' need metric=..., the function psi of the matrix")
     if kind.matrices and metric is not None and held is not None and halves is None:
-        return LocalLook(held, metric, influence=influence, n_classes=val.n_classes, linearise=linearise, **probes)
+        return LocalLook(held, metric, influence=influence, n_classes=val.n_classes, linearise=linearise, probes=probes)
     functions = influence_features(val.eta, val.phi) if influence else val.phi
     if metric is None or not kind.matrices:
         rows = None if halves is None else halves[0]
-        return ScoreLook(val, kind=kind, functions=functions, rows=rows, seed=seed, **probes)
-    return ConfusionLook(val, metric, functions=functions, linearise=linearise, halves=halves, **probes)
+        return ScoreLook(val, kind=kind, functions=functions, rows=rows, seed=seed, probes=probes)
+    return ConfusionLook(val, metric, functions=functions, linearise=linearise, halves=halves, probes=probes)
 
 
 def _checked_halves(halves: Any, n_rows: int) -> tuple[IntArray, IntArray]:

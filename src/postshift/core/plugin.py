@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,9 @@ class PlugIn:
 
     Parameters
     ----------
-    weighting : Weighting or str
-        Which confusion entries get weights: ``"diagonal"``, ``"columns"`` or ``"full"``.
+    weighting : Weighting, str or sequence of pairs
+        Which confusion entries get weights: ``"diagonal"``, ``"columns"``, ``"full"``, or the entries themselves as
+        pairs (true class, predicted class).
     alpha : array of shape (L, P)
         The coefficients, P per basis function, finite.
     n_classes : int
@@ -37,7 +39,7 @@ class PlugIn:
 
     def __post_init__(self) -> None:
         """Raise if the coefficients do not fit the weighting and the classes."""
-        weighting = weighting_named(self.weighting) if isinstance(self.weighting, str) else self.weighting
+        weighting = weighting_named(self.weighting) if isinstance(self.weighting, str | Sequence) else self.weighting
         alpha = as_table(self.alpha, name="alpha")
         n_terms = weighting.n_terms(check_count(self.n_classes, name="n_classes", low=2))
         if alpha.shape[0] == 0 or alpha.shape[1] != n_terms or not (np.abs(alpha) <= SQUARABLE).all():

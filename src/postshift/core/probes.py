@@ -2,7 +2,7 @@
 
 A probe moves mass *within one basis function*: ``h + radius * phi_l * (M h)``, where the m x m matrix M has
 columns that sum to zero and depends on the probe r only. With M = e_i 1' - I it is the fixed probe of
-Eq. (12); the other two families are what the full confusion matrix and the predicted-class rates need.
+Eq. (12); the other families are what the predicted-class rates, the full confusion matrix and some of its entries need.
 Because a probe is linear in h, every confusion matrix of every probe follows from the confusion matrices
 of h weighted by the basis functions.
 
@@ -12,6 +12,7 @@ family             probe r                                moves
 Fixed              h + eps phi_l (e_r - h)                everything to class r, Eq. (12)
 Departing          h + eps phi_l h_r (u_r - e_r)          class r to all others in equal shares
 Reassigning        h + eps phi_l h_k (e_j - e_k)          class k to class j
+Towards            one of Fixed or Reassigning per entry  mass to the entry (k, j)
 =================  =====================================  ==================================
 """
 
@@ -161,6 +162,41 @@ class Reassigning:
         """Return source and target class of each probe."""
         source, place = np.divmod(probes, n_classes - 1)
         return source, place + (place >= source)
+
+
+@dataclass(frozen=True, slots=True)
+class Towards:
+    """Mass to each of some entries (k, j): class k to class j, and for (j, j) everything to class j."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+    def n_probes(self, n_classes: int) -> int:  # noqa: ARG002
+        """Return d: one per entry."""
+        return len(self.pairs)
+
+    def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the moves of each probe's entry."""
+        moved = np.zeros((len(probes), *mass.shape))
+        for move, probe in zip(moved, probes, strict=True):
+            source, target = self.pairs[probe]
+            leaves = np.arange(mass.shape[-1]) == source if source != target else np.ones(mass.shape[-1], dtype=bool)
+            move[..., leaves] = -mass[..., leaves]
+            move[..., target] += mass[..., leaves].sum(axis=-1)
+        return moved
+
+    def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return ``<beta, M_r mass>``."""
+        return np.asarray(np.einsum("rlij,ij->lr", self.displace(mass, np.arange(len(self.pairs))), beta))
+
+    def redraw(self, labels: IntArray, probe: int, uniform: FloatArray, *, n_classes: int) -> IntArray:  # noqa: ARG002
+        """Return class j where the label is k; everywhere for (j, j)."""
+        source, target = self.pairs[probe]
+        return np.where((labels == source) | (source == target), target, labels)
+
+    def describe(self, probe: int, *, n_classes: int) -> str:  # noqa: ARG002
+        """Return what the probe does, in words."""
+        source, target = self.pairs[probe]
+        return f"{f'class {source}' if source != target else 'everything'} to class {target}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,10 +218,11 @@ class RateProgram:
         for label in range(n_classes):
             self._pass(np.broadcast_to(np.eye(n_classes)[label], self._shape))
 
-    def with_limits(self, limits: Limits) -> RateProgram:
-        """Return the program with other limits; both share their rules."""
+    def with_limits(self, limits: Limits, *, tol: float | None = None) -> RateProgram:
+        """Return the program with other limits and, if given, another tolerance; both share their rules."""
         other = copy(self)
         other.limits = limits
+        other._tol = self._tol if tol is None else tol  # noqa: SLF001
         return other
 
     def maximise(self, goal: FloatArray) -> RateSolution:

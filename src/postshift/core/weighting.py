@@ -9,17 +9,20 @@ weighting   P      weighs (per basis function)              score of class j in 
 diagonal    m      Phi_ii                                   W_j(x) eta_j(x)
 columns     2 m    Phi_ii and the rates sum_i Phi_ij        W_j(x) eta_j(x) + V_j(x)
 full        m^2    Phi_ij (Appendix A)                      sum_i W_ij(x) eta_i(x)
+entries     d      Phi_ij of d named entries (Appendix A)   sum_i W_ij(x) eta_i(x) over these entries
 ==========  =====  =======================================  =====================================
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from postshift._validation import FloatArray
-from postshift.core.probes import Departing, Fixed, Joined, ProbeFamily, Reassigning
+from postshift.core.probes import Departing, Fixed, Joined, ProbeFamily, Reassigning, Towards
 from postshift.core.sums import ClassifierSums, LabelSums
 from postshift.exceptions import SettingError
 
@@ -27,9 +30,15 @@ from postshift.exceptions import SettingError
 class Weighting(Protocol):
     """One choice of the confusion entries that get weights."""
 
-    name: str
-    probes: ProbeFamily
     needs_confusions: bool  # the sums F, f of the training rows, not only their diagonal B, b
+
+    @property
+    def name(self) -> str:
+        """The name, with which :func:`weighting_named` finds the weighting."""
+
+    @property
+    def probes(self) -> ProbeFamily:
+        """The fixed probes that determine the weights."""
 
     def n_terms(self, n_classes: int) -> int:
         """Return P, the coefficients per basis function."""
@@ -130,23 +139,95 @@ class _Full:
         return alpha.reshape(-1, n_classes, n_classes)
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Weights on some confusion entries: pairs (true class, predicted class).
+
+    The metric depends on these entries only. The score of a class without an entry is 0.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    needs_confusions = True
+
+    @property
+    def name(self) -> str:
+        """The entries as text, such as ``"entries 0-1 2-2"``."""
+        return " ".join([_ENTRIES, *(f"{true}-{predicted}" for true, predicted in self.pairs)])
+
+    @property
+    def probes(self) -> ProbeFamily:
+        """One probe for each entry."""
+        return Towards(self.pairs)
+
+    def n_terms(self, n_classes: int) -> int:
+        """Return d; raise if an entry is outside the confusion matrix."""
+        outside = [pair for pair in self.pairs if max(pair) >= n_classes]
+        if outside:
+            raise SettingError(
+                f"weighting has the entry {outside[0]}, but the classes are 0..{n_classes - 1}: use these numbers"
+            )
+        return len(self.pairs)
+
+    def displaced(self, labels: LabelSums, sums: ClassifierSums) -> FloatArray:  # noqa: ARG002
+        """Return the entries of every displacement: shape (L, d, L, d)."""
+        true, predicted = np.transpose(self.pairs)
+        moved = self.probes.displace(sums.pair, np.arange(len(self.pairs)))  # (r, l, k, i, j)
+        return np.swapaxes(moved[..., true, predicted], 0, 1)
+
+    def scores(self, alpha: FloatArray, eta: FloatArray, phi: FloatArray) -> FloatArray:
+        """Return the plug-in scores (n, m): those of full weights that are 0 elsewhere."""
+        return FULL.scores(self.weight_matrices(alpha, eta.shape[1]).reshape(len(alpha), -1), eta, phi)
+
+    def weight_matrices(self, alpha: FloatArray, n_classes: int) -> FloatArray:
+        """Return the coefficients as weights on (true, predicted) entries: shape (L, m, m)."""
+        true, predicted = np.transpose(self.pairs)
+        matrices = np.zeros((len(alpha), n_classes, n_classes))
+        matrices[:, true, predicted] = alpha
+        return matrices
+
+
 DIAGONAL: Final[Weighting] = _Diagonal()
 COLUMNS: Final[Weighting] = _Columns()
 FULL: Final[Weighting] = _Full()
 _BY_NAME = {weighting.name: weighting for weighting in (DIAGONAL, COLUMNS, FULL)}
+_ENTRIES = "entries"
 
 
-def weighting_named(name: str) -> Weighting:
-    """Return the weighting of this name: ``"diagonal"``, ``"columns"`` or ``"full"``.
+def weighting_named(given: str | Sequence[tuple[int, int]]) -> Weighting:
+    """Return the weighting of this name, or the weighting of some confusion entries.
+
+    Parameters
+    ----------
+    given : {"diagonal", "columns", "full"} or sequence of pairs
+        A name, or the entries that get weights, as pairs (true class, predicted class).
 
     Examples
     --------
     >>> weighting_named("columns").n_terms(10)
     20
+    >>> weighting_named([(0, 1), (2, 2)])
+    Entries(pairs=((0, 1), (2, 2)))
     """
-    if not isinstance(name, str) or name not in _BY_NAME:
-        raise SettingError(f"weighting must be one of {sorted(_BY_NAME)}. Got {name!r} instead")
-    return _BY_NAME[name]
+    if isinstance(given, str) and given in _BY_NAME:
+        return _BY_NAME[given]
+    found = _pairs(given)
+    if not found or len(set(found)) < len(found) or min(map(min, found)) < 0:
+        raise SettingError(
+            f"weighting must be one of {sorted(_BY_NAME)} or different pairs (true class, predicted class). "
+            f"Got {given!r} instead"
+        )
+    return Entries(found)
+
+
+def _pairs(given: Any) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of a sequence or of the name of a weighting of entries; none if it is not one."""
+    if isinstance(given, str):
+        kind, _, places = given.partition(" ")
+        given = [place.split("-") for place in places.split()] if kind == _ENTRIES else []
+    try:
+        return tuple((int(true), int(predicted)) for true, predicted in given)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _spread(rates: FloatArray) -> FloatArray:

@@ -62,7 +62,7 @@ _METRICS = _names({
     "metrics.recalls": "BalancedAccuracy GMean HMean MinRecall QMean",
 })  # fmt: skip
 _TERMS = _names({"constraints.terms": "Constraint Term"})
-_WEIGHTINGS = _names({"core.weighting": "_Columns _Diagonal _Full"})
+_WEIGHTINGS = _names({"core.weighting": "Entries _Columns _Diagonal _Full"})
 _POSTERIORS = _names({"rules.posterior": "Identity Stack"})
 _RECORDS = _names({
     "basis.tree": "Splits",

@@ -17,6 +17,7 @@ from postshift._installing import needed
 from postshift._validation import FloatArray
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import CONSTANT, Posterior
+from postshift.core.weighting import Entries
 from postshift.exceptions import ExportError, ShapeError
 from postshift.rules.choice import AveragedRule
 from postshift.rules.fitted import FittedRule
@@ -239,7 +240,7 @@ class _RuleGraph:
     def _raised(self, rule: FittedRule, member: PlugIn) -> str:
         """Return a member's post-shifted scores."""
         scores = {"diagonal": self._diagonal, "columns": self._columns, "full": self._full}
-        name = member.weighting.name
+        name = "full" if isinstance(member.weighting, Entries) else member.weighting.name
         if name not in scores:
             known = ", ".join(sorted(scores))
             raise ExportError(
@@ -261,7 +262,7 @@ class _RuleGraph:
 
     def _full(self, member: PlugIn, eta: str, basis: str) -> str:
         """Return ``sum_l phi_l sum_i W_lij eta_i``."""
-        weights = member.alpha.reshape(-1, member.n_classes, member.n_classes)
+        weights = member.weight_matrices()
         if basis == CONSTANT:
             return self._graph.node("MatMul", eta, self._graph.constant(weights[0]))
         each = self._graph.node("MatMul", eta, self._graph.constant(weights))  # (L, N, m)

@@ -15,6 +15,7 @@ from postshift._validation import FloatArray, IntArray, read_only
 from postshift.core.mixture import Mixture
 from postshift.core.plugin import PlugIn
 from postshift.core.rows import Rows
+from postshift.core.weighting import Entries
 from postshift.exceptions import LabelError, ShapeError
 
 CodeArray = npt.NDArray[np.uint32]  # labels and clusters: half the bytes of an index
@@ -87,8 +88,8 @@ class RuleWeights:
         if rule.weighting.name == "columns":
             first, last = alpha[:, :n_classes], alpha[:, n_classes:]
             return cls(weights=np.ascontiguousarray(first), shift=np.ascontiguousarray(last))
-        if rule.weighting.name == "full":
-            return cls(weights=alpha.reshape(-1, n_classes, n_classes))
+        if rule.weighting.name == "full" or isinstance(rule.weighting, Entries):
+            return cls(weights=np.ascontiguousarray(rule.weight_matrices()))
         return None
 
     @property
