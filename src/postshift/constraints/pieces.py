@@ -99,7 +99,13 @@ class Piece:
         return np.asarray(self.sign * (self.above - bound * self.below) / size)
 
     def influence(self, confusion: FloatArray) -> FloatArray:
-        """Return what a row in each cell adds to the ratio, to first order: (R, m), with mean 0 under C."""
+        """Return what a row in each cell adds to the ratio, to first order: (R, m), with mean 0 under C.
+
+        That of a difference is the difference of its proportions: a row also changes how many rows its group has.
+        """
+        if self.kind == "difference":
+            high, low = (part.influence(confusion) for part in self.parts)
+            return high - low
         return self.half_space(self.value(confusion), confusion) * self.sign
 
 

@@ -8,6 +8,7 @@ g" among the rows of class i. If the basis has the groups, this is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -161,6 +162,12 @@ class ConstrainedProgram:
         nothing = Limits(coefficients=np.empty((0, rows.n_bases, rows.n_classes, rows.n_classes)), bounds=np.empty(0))
         self._program = RateProgram(expected_rates(expectation.engine), limits=nothing, tol=TOL, **size)
         self.start = expectation.confusion(self._program.columns[0])
+
+    def with_constraints(self, constraints: Sequence[BoundedMetric]) -> ConstrainedProgram:
+        """Return the program with other constraints; both share the rules that they know."""
+        other = copy(self)
+        other.constraints = tuple(constraints)
+        return other
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
         """Return the pieces of all constraints at a confusion matrix."""
