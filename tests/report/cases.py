@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from types import SimpleNamespace
 
@@ -214,6 +215,16 @@ def by_method(method):
     return Facts.of(fitted(rows, method=method), rows.eta_val, rows.y_val)
 
 
+@cache
+def constrained(confidence=None):
+    """A fit with a constraint, and its frontier; with a confidence, it is certified."""
+    rows = random_rows(3)
+    with warnings.catch_warnings(action="ignore"):  # of few rows, and of a constraint that just fails
+        shifter = fitted(rows, "accuracy", with_train=False, subject_to="recall[1] >= 0.6", confidence=confidence)
+    facts = Facts.of(shifter, rows.eta_val, rows.y_val)
+    return SimpleNamespace(shifter=shifter, rows=rows, facts=facts)
+
+
 ALL = {
     "digits": digits_auto,
     "two classes, bases": two_classes_facts,
@@ -231,4 +242,6 @@ ALL = {
     "test rows": lambda: on_test_rows().facts,
     "a cost of test rows": lambda: cost_on_test_rows().facts,
     "long names": long_names,
+    "constrained": lambda: constrained().facts,
+    "certified": lambda: constrained(0.9).facts,
 }

@@ -96,7 +96,11 @@ def frontier(
     asked = _Asked.of(model, metric=metric, subject_to=subject_to, confidence=confidence, pos_label=pos_label)
     make = _rows_maker(model, X, classes)
     rows = make(X, phi, y=y, weights=sample_weight)
-    _check_new(model, rows)
+    if is_fitted_to(model, rows):
+        raise InputError(
+            f"X has the {rows.n_rows} training rows of the fit, on which the model is too sure of itself: give rows "
+            "that it was not fitted to"
+        )
     groups = _groups(model, asked, metadata)
     unlabelled = None
     if X_unlabelled is not None:
@@ -183,16 +187,12 @@ def _rows_maker(model: Any, X: Any, classes: Any) -> _RowsMaker:
     return _RowsMaker(classes=known, features=RowsOf(model=model, classes=known, bases=bases))
 
 
-def _check_new(model: Any, rows: Rows) -> None:
-    """Raise if the rows are those that a classifier's model was fitted to."""
+def is_fitted_to(model: Any, rows: Rows) -> bool:
+    """Return whether the rows are those that a classifier's model was fitted to."""
     if not isinstance(model, PostShiftClassifier) or is_frozen(model.estimator):
-        return
+        return False
     kept = getattr(model.diagnostics_, "train_mark", None)
-    if kept is not None and compared(kept, mark_of(rows.eta, rows.labels)) != "other rows":
-        raise InputError(
-            f"X has the {rows.n_rows} training rows of the fit, on which the model is too sure of itself: give rows "
-            "that it was not fitted to"
-        )
+    return kept is not None and compared(kept, mark_of(rows.eta, rows.labels)) != "other rows"
 
 
 def _points(tracer: Tracer, asked: _Asked, bounds: Any, *, unlabelled: Unlabelled | None, seed: int) -> Any:

@@ -15,6 +15,7 @@ from postshift.core.archive import CONTENT_ERRORS
 from postshift.estimators.records import Conditioning, HistoryRecord
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import from_plain
+from postshift.report.frontier_facts import FrontierFacts
 from postshift.rules.record import Entry
 
 FORMAT = 2
@@ -233,6 +234,9 @@ class Facts:
         verdict, rules and trace are always of the fit.
     fit_metric : Metric or None
         The metric of the fit, if the test rows are scored by another one.
+    frontier : FrontierFacts or None
+        For a fit with ``subject_to``: the best metric for each bound, on the validation rows. None if there are no
+        labels, or if the model was fitted to these rows.
 
     Examples
     --------
@@ -272,6 +276,7 @@ class Facts:
     groups: tuple[Group, ...] = ()
     test: Scores | None = None
     fit_metric: Metric | None = None
+    frontier: FrontierFacts | None = None
 
     @classmethod
     def of(

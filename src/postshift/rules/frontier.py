@@ -171,6 +171,8 @@ class Tracer:
                 solution = rule.solve(self.problem, program.with_constraints(moved))
             except InfeasibleError:
                 continue
+            if _is_empty(solution):
+                continue
             candidate = Candidate(
                 rule=rule.fitted(solution.rule, posterior), confusion=solution.confusion, caution=(0.0, 0.0)
             )
@@ -206,16 +208,15 @@ class Tracer:
         objective = RateObjective.of(self.problem.scoring_metric)
         expectation = split.expectation(self.basis, n_groups=self.n_groups)
         program = ConstrainedProgram(expectation, objective, self.constraints)
-        chance = partial(_chance, n_rows=split.evidence.problem.val.n_rows, delta=delta)
+        caution = partial(_caution, n_rows=split.evidence.problem.val.n_rows, delta=delta)
         every = list(self._moved(program, bounds))
-        known = [found for moved in every for found in _from_bold(program.with_constraints(moved), chance)]
+        known = [found for moved in every for found in _from_bold(program.with_constraints(moved), caution)]
         for moved in every if known else ():
             own = program.with_constraints(moved)
-            chances = [chance(own, solution) for solution in known]
-            rank = [(min(each, LIKELY), solution.value) for each, solution in zip(chances, known, strict=True)]
-            best = max(range(len(known)), key=rank.__getitem__)
+            cautions = [caution(own, solution) for solution in known]
+            best = max(range(len(known)), key=lambda place: _rank(cautions[place], known[place].value))
             rule = replace(self._rule.fitted(known[best].rule, split.posterior), name=f"certified [{self.basis}]")
-            candidate = Candidate(rule=rule, confusion=known[best].confusion, caution=(chances[best], 0.0))
+            candidate = Candidate(rule=rule, confusion=known[best].confusion, caution=cautions[best])
             yield _Cautious(candidate=candidate, constraints=moved, value=known[best].value)
 
     def _moved(self, program: ConstrainedProgram, bounds: int | FloatArray) -> Iterator[tuple[BoundedMetric, ...]]:
@@ -291,12 +292,18 @@ def _solved(program: ConstrainedProgram, shift: float) -> ConstrainedSolution | 
     """Return the solution with all bounds moved to the safe side by ``shift``; None if there is none."""
     shifts = np.array([-piece.sign * shift for piece in program.pieces(program.start)])
     try:
-        return program.solve(shifts)
+        found = program.solve(shifts)
     except InfeasibleError:
         return None
+    return None if _is_empty(found) else found
 
 
-def _from_bold(program: ConstrainedProgram, chance: Any) -> Iterator[ConstrainedSolution]:
+def _is_empty(solution: ConstrainedSolution) -> bool:
+    """Return whether a ratio has no rows: a class that is never predicted meets any bound of its precision."""
+    return any(float(np.sum(piece.below * solution.confusion)) <= 0 for piece in solution.pieces)
+
+
+def _from_bold(program: ConstrainedProgram, caution: Any) -> Iterator[ConstrainedSolution]:
     """Yield solutions from the search for the smallest safe shift that is likely to be accepted."""
     low, high = 0, len(_SAFE_SHIFTS)
     while low < high:
@@ -304,15 +311,22 @@ def _from_bold(program: ConstrainedProgram, chance: Any) -> Iterator[Constrained
         found = _solved(program, _SAFE_SHIFTS[middle])
         if found is not None:
             yield found
-        if found is None or chance(program, found) >= LIKELY:  # None: no classifier is that safe
+        if found is None or caution(program, found)[0] >= LIKELY:  # None: no classifier is that safe
             high = middle
         else:
             low = middle + 1
 
 
-def _chance(program: ConstrainedProgram, solution: ConstrainedSolution, *, n_rows: int, delta: float) -> float:
-    """Return the expected chance that a solution is accepted."""
-    return caution_of(program.pieces(solution.confusion), solution.confusion, n_rows, delta)[0]
+def _rank(caution: tuple[float, float], value: float) -> tuple[float, float]:
+    """Return how good a rule is for a bound: likely rules by their metric, others by their caution."""
+    return (1.0, value) if caution[0] >= LIKELY else caution
+
+
+def _caution(
+    program: ConstrainedProgram, solution: ConstrainedSolution, *, n_rows: int, delta: float
+) -> tuple[float, float]:
+    """Return the expected chance that a solution is accepted, and its smallest room in standard errors."""
+    return caution_of(program.pieces(solution.confusion), solution.confusion, n_rows, delta)
 
 
 def _pieces(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> list[Piece]:
