@@ -109,7 +109,8 @@ def test_headings_are_in_order_and_landmarks_there(name):
     sections = [e["attrs"]["id"] for e in page.all("section")]
     frontier = ["frontier"] if name in ("constrained", "certified") else []
     assert sections == [
-        "verdict", "confusion", *frontier, "weights-section", "changed", "rules-section", "trace", "warnings", "use", "about"
+        "verdict", "confusion", *frontier, "weights-section",
+        "changed", "rules-section", "trace", "warnings", "use", "about"
     ]  # fmt: skip
 
 
