@@ -10,6 +10,7 @@ import postshift
 
 PUBLIC = {
     "FitResult",
+    "Frontier",
     "MemoryEngine",
     "Mixture",
     "PlugIn",
@@ -18,9 +19,11 @@ PUBLIC = {
     "Rows",
     "Session",
     "elicit_weights",
+    "frontier",
     "fw_eg",
     "fw_eg_session",
     "pi_ew",
+    "power",
 }
 
 

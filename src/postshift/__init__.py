@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ from postshift.engines import MemoryEngine
 
 if TYPE_CHECKING:
     from postshift.estimators import PostShiftClassifier, PostShifter
+    from postshift.estimators.frontier_of import frontier
+    from postshift.rules.frontier import Frontier
+    from postshift.rules.power import power
 
 try:
     __version__ = version("postshift")
@@ -23,6 +27,7 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 __all__ = [
     "FitResult",
+    "Frontier",
     "MemoryEngine",
     "Mixture",
     "PlugIn",
@@ -31,16 +36,24 @@ __all__ = [
     "Rows",
     "Session",
     "elicit_weights",
+    "frontier",
     "fw_eg",
     "fw_eg_session",
     "pi_ew",
+    "power",
 ]
+
+_LAZY = {
+    "Frontier": "postshift.rules.frontier",
+    "PostShiftClassifier": "postshift.estimators",
+    "PostShifter": "postshift.estimators",
+    "frontier": "postshift.estimators.frontier_of",
+    "power": "postshift.rules.power",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first used: importing scikit-learn takes a second."""
-    if name not in ("PostShiftClassifier", "PostShifter"):
+    """Import these names when they are first used: importing scikit-learn takes a second."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from postshift import estimators
-
-    return getattr(estimators, name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from types import SimpleNamespace
 
@@ -238,6 +239,16 @@ def by_method(method):
     return Facts.of(fitted(rows, method=method), rows.eta_val, rows.y_val)
 
 
+@cache
+def with_frontier(confidence=None):
+    """A fit with a constraint, and its frontier; with a confidence, it is certified."""
+    rows = random_rows(3)
+    with warnings.catch_warnings(action="ignore"):  # of few rows, and of a constraint that just fails
+        shifter = fitted(rows, "accuracy", with_train=False, subject_to="recall[1] >= 0.6", confidence=confidence)
+    facts = Facts.of(shifter, rows.eta_val, rows.y_val)
+    return SimpleNamespace(shifter=shifter, rows=rows, facts=facts)
+
+
 ALL = {
     "digits": digits_auto,
     "two classes, bases": two_classes_facts,
@@ -258,4 +269,6 @@ ALL = {
     "constraints": lambda: constrained().facts,
     "constraints on test rows": lambda: constrained().test,
     "a cost with a constraint": constrained_cost,
+    "a frontier": lambda: with_frontier().facts,
+    "a certified frontier": lambda: with_frontier(0.9).facts,
 }

@@ -6,9 +6,10 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+import postshift
 from postshift.exceptions import InputError, LabelError, SettingError, ShapeError
 from postshift.metrics import ExpectedCost
-from postshift.report import ConfusionChangeDisplay, HistoryDisplay, WeightsDisplay
+from postshift.report import ConfusionChangeDisplay, FrontierDisplay, HistoryDisplay, WeightsDisplay
 from postshift.report.counts import matrices
 from tests.report import cases
 
@@ -178,3 +179,28 @@ def test_what_cannot_be_drawn_is_refused(made):
         ConfusionChangeDisplay.from_predictions([0, 1], [0, 1], [0, 2], labels=[0, 1])
     with pytest.raises(InputError, match="Got str"):
         WeightsDisplay.from_estimator("model", rows.eta)
+
+
+def test_a_frontier_marks_what_is_certified():
+    made = cases.with_frontier(0.9)
+    found = postshift.frontier(made.shifter, made.rows.eta_val, made.rows.y_val, bounds=[0.3, 0.6, 0.99])
+    ax = FrontierDisplay.from_frontier(found).ax_
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    drawn = lines[f"on {found.n_rows} labelled rows"]
+    assert drawn.get_xdata().tolist() == [point.bound for point in found.points]
+    assert drawn.get_ydata().tolist() == [point.metric for point in found.points]
+    assert lines["expected"].get_ydata().tolist() == [point.expected_metric for point in found.points]
+    certified = [point.bound for point in found.points if point.certified]
+    assert lines["certified"].get_xdata().tolist() == certified
+    assert len(certified) + len(lines["not certified"].get_xdata()) == len(found.points)
+    assert ax.get_xlabel() == "recall[1] >= bound"
+
+
+def test_a_frontier_without_a_confidence_has_strict_bounds_on_the_right():
+    made = cases.with_frontier()
+    found = postshift.frontier(
+        made.shifter, made.rows.eta_val, made.rows.y_val, subject_to="rate[0] <= 0.5", bounds=[0.3, 0.5]
+    )
+    ax = FrontierDisplay(found).plot(expected=False).ax_
+    assert ax.xaxis_inverted()
+    assert len(ax.get_lines()) == 1

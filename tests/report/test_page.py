@@ -107,8 +107,10 @@ def test_headings_are_in_order_and_landmarks_there(name):
     assert all(len(page.all(tag)) == 1 for tag in ("header", "nav", "main", "footer"))
     assert page.all("html", lang="en")
     sections = [e["attrs"]["id"] for e in page.all("section")]
-    constraints = [] if cases.ALL[name]().constraints is None else ["constraints"]
-    middle = ["confusion", "weights-section", "changed", "rules-section", "trace"]
+    facts = cases.ALL[name]()
+    constraints = [] if facts.constraints is None else ["constraints"]
+    frontier = [] if facts.frontier is None else ["frontier"]
+    middle = ["confusion", *frontier, "weights-section", "changed", "rules-section", "trace"]
     assert sections == ["verdict", *constraints, *middle, "warnings", "use", "about"]
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from postshift._validation import FloatArray, IntArray
@@ -30,6 +31,7 @@ TESTS: dict[Kind, str] = {
     "difference": "score test of two proportions, asymptotic",
 }
 _BISECTIONS = 20
+_N_SIZES = 25  # numbers of rows in a denominator over which a chance is averaged
 _MOST_ROWS = 10**9  # a bound that needs more rows cannot be certified
 
 
@@ -150,11 +152,11 @@ def rows_needed(piece: Piece, confusion: FloatArray, *, delta: float, power: flo
 def chance_to_certify(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
     """Return the chance that ``n_rows`` new rows certify a piece, if their shares are those of ``confusion``.
 
-    The numbers of rows in the denominators are taken at their expectation; means and differences are taken as normal.
+    The number of rows in the denominator of a proportion is random: the chance is averaged over it. Means and
+    differences are taken as normal.
     """
     if piece.kind == "proportion":
-        value, size = piece.value(confusion), int(n_rows * float(np.sum(piece.below * confusion)))
-        return _binomial_power(value, size, bound=piece.bound, at_least=piece.sense == ">=", delta=delta)
+        return _proportion_chance(piece, confusion, n_rows, delta=delta)
     error = float(np.sqrt(np.sum(confusion * piece.influence(confusion) ** 2) / n_rows))
     if piece.kind == "difference":
         allowed = _largest_difference(piece, confusion, n_rows, delta=delta)
@@ -164,6 +166,16 @@ def chance_to_certify(piece: Piece, confusion: FloatArray, n_rows: int, *, delta
     if error == 0:
         return float(room >= 0)
     return float(stats.norm.cdf(room / error))
+
+
+def _proportion_chance(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
+    """Return the chance that the binomial test certifies a proportion."""
+    value, share = piece.value(confusion), min(float(np.sum(piece.below * confusion)), 1.0)
+    middles = (np.arange(_N_SIZES) + 0.5) / _N_SIZES
+    sizes, repeats = np.unique(stats.binom.ppf(middles, n_rows, share).astype(np.intp), return_counts=True)
+    at_least = piece.sense == ">="
+    chances = [_binomial_power(value, int(size), bound=piece.bound, at_least=at_least, delta=delta) for size in sizes]
+    return float(np.average(chances, weights=repeats))
 
 
 def _largest_difference(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
@@ -195,6 +207,57 @@ def _largest_mean(piece: Piece, n_rows: int, *, delta: float) -> float:
         else:
             refused = middle
     return low + accepted * (high - low)
+
+
+def mean_chance(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
+    """Return the chance that ``n_rows`` new rows certify a piece, as ``chance_to_certify``, but closer for few rows.
+
+    The number of rows in the denominator of a proportion is random, and the chance is averaged over it. The score test
+    of a difference has the variance that it assumes, and the test of a mean its own limit.
+    """
+    if piece.kind == "proportion":
+        share = min(float(np.sum(piece.below * confusion)), 1.0)
+        middles = (np.arange(_N_SIZES) + 0.5) / _N_SIZES
+        sizes = np.unique(stats.binom.ppf(middles, n_rows, share).astype(np.intp), return_counts=True)
+        how = {"bound": piece.bound, "at_least": piece.sense == ">=", "delta": delta}
+        value = piece.value(confusion)
+        chances = [_binomial_power(value, int(size), **how) for size in sizes[0]]  # type: ignore[arg-type]
+        return float(np.average(chances, weights=sizes[1]))
+    error = float(np.sqrt(max(np.sum(confusion * piece.influence(confusion) ** 2), 1e-300) / n_rows))
+    room = -piece.miss(confusion) - (
+        _room_of_difference(piece, confusion * n_rows, delta=delta)
+        if piece.kind == "difference"
+        else _room_of_mean(piece, n_rows, delta=delta)
+    )
+    return float(stats.norm.cdf(room / error))
+
+
+def _room_of_difference(piece: Piece, counts: FloatArray, *, delta: float) -> float:
+    """Return how far below its bound a difference must be to be certified."""
+    sizes, hits = (np.array([float(np.sum(table * counts)) for table in tables]) for tables in _tables(piece))
+    if (sizes <= 0).any():
+        return np.inf
+    high, low = hits / sizes
+    first, second = _restricted(float(high), float(low), sizes, piece.bound)
+    variance = first * (1 - first) / sizes[0] + second * (1 - second) / sizes[1]
+    return float(stats.norm.ppf(1 - delta) * np.sqrt(variance))
+
+
+def _tables(piece: Piece) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Return the denominators and the numerators of the two proportions of a difference."""
+    return [part.below for part in piece.parts], [part.above for part in piece.parts]
+
+
+def _room_of_mean(piece: Piece, n_rows: int, *, delta: float) -> float:
+    """Return how far on the safe side of its bound a mean must be to be certified; infinite if nothing is enough."""
+    low, high = float(piece.above.min()), float(piece.above.max())
+    width = max(high - low, 1e-300)
+    bound = (piece.bound - low) / width
+    bound = bound if piece.sense == "<=" else 1 - bound
+    if mean_p_value(0.0, n_rows, bound=bound) > delta:
+        return np.inf
+    needed = brentq(lambda mean: mean_p_value(mean, n_rows, bound=bound) - delta, 0.0, bound)
+    return width * (bound - float(needed))
 
 
 def _binomial_power(value: float, size: int, *, bound: float, at_least: bool, delta: float) -> float:

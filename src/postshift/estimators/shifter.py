@@ -195,14 +195,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         with recorded() as caught, ExitStack() as stack:
             eta_val, y_val, phi_val, sample_weight_val = (in_memory(val_side[name], name=name) for name in val_side)
             metadata = {name: in_memory(values, name=name) for name, values in metadata.items()}
-            self.classes_ = _check_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
-            val = self._rows_of("val")(eta_val, _named_phi(phi_val), y=y_val, weights=sample_weight_val)
+            self.classes_ = read_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
+            val = self._rows_of("val")(eta_val, named_phi(phi_val), y=y_val, weights=sample_weight_val)
             train = None
             if is_dask(eta_train):
                 train = self._drawn_rows(eta_train, phi_train, y_train, sample_weight_train, stack)
             elif eta_train is not None:
                 given = {"y": y_train, "weights": sample_weight_train}
-                train = self._rows_of("train")(eta_train, _named_phi(phi_train), **given)
+                train = self._rows_of("train")(eta_train, named_phi(phi_train), **given)
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
             self.groups_ = known_groups(self.metric, metadata, names=names_read(self))
@@ -210,7 +210,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 groups_unlabelled,
                 rows=None
                 if eta_unlabelled is None
-                else self._rows_of("unlabelled")(eta_unlabelled, _named_phi(phi_unlabelled)),
+                else self._rows_of("unlabelled")(eta_unlabelled, named_phi(phi_unlabelled)),
             )
             goal = goal_of(
                 self.metric,
@@ -276,7 +276,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     def _drawn_rows(self, eta: Any, phi: Any, y: Any, weights: Any, stack: ExitStack) -> Rows:
         """Return a random sample of Dask collections, with all rows attached until the stack is closed."""
         parts = {"eta_train": eta, "y_train": y, "sample_weight_train": weights}
-        parts |= {f"phi_train[{name}]": part for name, part in _named_phi(phi).items()}
+        parts |= {f"phi_train[{name}]": part for name, part in named_phi(phi).items()}
         rows, make = stack.enter_context(DaskRows(parts)), self._rows_of("train")
         return rows.behind(make.of_parts(rows.draw(seed=seed_of(self.random_state))), make)
 
@@ -289,7 +289,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     def _new_rows(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Rows:
         """Return rows to predict, with the bases of the fit."""
         check_is_fitted(self, "rule_")
-        rows = self._rows_of("new rows")(eta, _named_phi(phi), y=labels, weights=weights)
+        rows = self._rows_of("new rows")(eta, named_phi(phi), y=labels, weights=weights)
         for rule in self.rule_.rules:
             given, n_bases = rows.bases.get(rule.basis), rule.mixture.n_bases
             if given is None:
@@ -299,14 +299,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         return rows
 
 
-def _named_phi(phi: Any) -> dict[str, Any]:
+def named_phi(phi: Any) -> dict[str, Any]:
     """Return bases by name."""
     if phi is None:
         return {}
     return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
 
 
-def _check_classes(classes: Any, n_classes: int) -> Any:
+def read_classes(classes: Any, n_classes: int) -> Any:
     """Return the labels of the columns; raise if they are not distinct, or not one per column."""
     if classes is None:
         return np.arange(n_classes)

@@ -17,13 +17,14 @@ from sklearn.utils import check_random_state
 from postshift._validation import FloatArray, check_count
 from postshift.core.mixture import Mixture
 from postshift.core.queries import ScoredRule
-from postshift.core.rows import CONSTANT, Rows
+from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.progress import WRAPPED, Progress
 from postshift.estimators.records import ConstraintRecord, Diagnostics, History, Mark, conditioning
 from postshift.estimators.subject_to import (
     SubjectTo,
+    basis_of,
     constraints_of,
     guarantee_of,
     warn_of_violations,
@@ -208,12 +209,8 @@ class Shifts:
     def _method(
         self, task: Task, limits: SubjectTo, *, unlabelled: Unlabelled | None
     ) -> tuple[Rule, Certificate | None]:
-        """Return the rule that respects the constraints, and its certificate if one was asked for.
-
-        Its basis is the last one that was given; if none was, its weights are constant.
-        """
-        chosen = getattr(self, "basis", None) != "auto" or self.groups_ is not None
-        basis = list(task.problem.val.bases)[-1] if chosen else CONSTANT
+        """Return the rule that respects the constraints, and its certificate if one was asked for."""
+        basis = basis_of(self, task.problem.val, groups=self.groups_)
         how = guarantee_of(self)
         if how is None:
             rule = limits.rule(basis)

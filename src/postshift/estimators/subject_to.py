@@ -14,7 +14,7 @@ from postshift._validation import FloatArray, IntArray, check_in_range
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
-from postshift.core.rows import Rows
+from postshift.core.rows import CONSTANT, Rows
 from postshift.estimators.model import positions
 from postshift.estimators.progress import WRAPPED
 from postshift.estimators.records import ConstraintRecord
@@ -156,6 +156,12 @@ def constraints_of(owner: Any) -> tuple[Constraint, ...]:
             f"subject_to has its own method, and method={owner.method!r} was given: leave method or subject_to out"
         )
     return read_constraints(subject_to, margin=owner.margin)
+
+
+def basis_of(owner: Any, rows: Rows, *, groups: Any) -> str:
+    """Return the basis of a constrained rule: the last one that was given; if none was, its weights are constant."""
+    chosen = getattr(owner, "basis", None) != "auto" or groups is not None
+    return list(rows.bases)[-1] if chosen else CONSTANT
 
 
 def guarantee_of(owner: Any) -> Guarantee | None:

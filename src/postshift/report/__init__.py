@@ -11,14 +11,22 @@ from postshift.report.facts import Facts
 from postshift.report.page import render, write_report
 
 if TYPE_CHECKING:
-    from postshift.report.displays import ConfusionChangeDisplay, HistoryDisplay, WeightsDisplay
+    from postshift.report.displays import ConfusionChangeDisplay, FrontierDisplay, HistoryDisplay, WeightsDisplay
 
-__all__ = ["ConfusionChangeDisplay", "Facts", "HistoryDisplay", "WeightsDisplay", "render", "write_report"]
+__all__ = [
+    "ConfusionChangeDisplay",
+    "Facts",
+    "FrontierDisplay",
+    "HistoryDisplay",
+    "WeightsDisplay",
+    "render",
+    "write_report",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import the displays when they are first used."""
-    if name not in ("ConfusionChangeDisplay", "HistoryDisplay", "WeightsDisplay"):
+    if name not in ("ConfusionChangeDisplay", "FrontierDisplay", "HistoryDisplay", "WeightsDisplay"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from postshift.report import displays
 

@@ -17,6 +17,7 @@ from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.report import counts, gather
 from postshift.report.facts import Weights
 from postshift.report.formats import amount, factor
+from postshift.rules.frontier import Frontier
 
 _BAR = 0.8  # total height of the bars of one class
 _STYLES = ("-", "--", ":", "-.")
@@ -317,6 +318,77 @@ class ConfusionChangeDisplay:
                 dark = abs(matrix[i, j]) > 0.6 * largest
                 text = amount(float(matrix[i, j]), signed=signed)
                 self.ax_.text(j, i, text, ha="center", va="center", color="white" if dark else "black")
+        return self
+
+
+class FrontierDisplay:
+    """The best metric for each bound of a constraint; certified bounds are filled.
+
+    Use :meth:`from_frontier` to create one.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        The result of :func:`postshift.frontier`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes of the drawing, and their figure.
+
+    Examples
+    --------
+    >>> import matplotlib, numpy as np, postshift
+    >>> matplotlib.use("agg")
+    >>> from postshift.report import FrontierDisplay
+    >>> p = np.random.default_rng(0).beta(1, 4, size=500)
+    >>> y = (np.random.default_rng(1).random(500) < p).astype(int)
+    >>> eta = np.column_stack([1 - p, p])
+    >>> found = postshift.frontier(None, eta, y, metric="precision", subject_to="recall >= 0.5", bounds=[0.4, 0.6])
+    >>> FrontierDisplay.from_frontier(found).ax_.get_xlabel()
+    'recall >= bound'
+    """
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.frontier = frontier
+
+    @classmethod
+    def from_frontier(cls, frontier: Frontier, ax: Any = None, **kw: Any) -> Self:
+        """Draw a frontier; for ``ax`` and ``kw`` see :meth:`plot`."""
+        return cls(frontier).plot(ax, **kw)
+
+    def plot(self, ax: Any = None, *, expected: bool = True, **kw: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        expected : bool, default=True
+            Whether to draw the expected metric too.
+        **kw
+            Passed to ``Axes.plot`` for the metric on labelled rows.
+        """
+        self.ax_, self.figure_ = _axes(ax)
+        found = self.frontier
+        bounds = np.array([point.bound for point in found.points])
+        values = np.array([point.metric for point in found.points])
+        (line,) = self.ax_.plot(bounds, values, **{"label": f"on {found.n_rows:,} labelled rows", **kw})
+        if expected:
+            means = [point.expected_metric for point in found.points]
+            self.ax_.plot(bounds, means, linestyle="--", color="0.5", label="expected")
+        certified = np.array([bool(point.certified) for point in found.points])
+        for filled in (True, False) if found.confidence is not None else ():
+            name = "certified" if filled else "not certified"
+            some = certified == filled
+            face = line.get_color() if filled else "white"
+            self.ax_.plot(bounds[some], values[some], "o", color=line.get_color(), markerfacecolor=face, label=name)
+        self.ax_.set(xlabel=f"{found.constraint} {found.sense} bound", ylabel=found.metric)
+        self.ax_.xaxis.label.set_parse_math(False)
+        self.ax_.yaxis.label.set_parse_math(False)
+        if found.sense == "<=":
+            self.ax_.invert_xaxis()  # strict bounds are on the right
+        _legend(self.ax_)
         return self
 
 

@@ -15,6 +15,7 @@ from postshift.core.archive import CONTENT_ERRORS
 from postshift.estimators.records import Conditioning, ConstraintRecord, HistoryRecord
 from postshift.exceptions import ArchiveError
 from postshift.report.codec import from_plain
+from postshift.report.frontier_facts import FrontierFacts
 from postshift.rules.record import Certificate, Entry
 
 FORMAT = 2
@@ -247,6 +248,9 @@ class Facts:
         The metric of the fit, if the test rows are scored by another one.
     constraints : Constraints or None
         The constraints of the fit, if it had any.
+    frontier : FrontierFacts or None
+        For a fit with ``subject_to``: the best metric for each bound, on the validation rows. None if there are no
+        labels, or if the model was fitted to these rows.
 
     Examples
     --------
@@ -287,6 +291,7 @@ class Facts:
     test: Scores | None = None
     fit_metric: Metric | None = None
     constraints: Constraints | None = None
+    frontier: FrontierFacts | None = None
 
     @classmethod
     def of(

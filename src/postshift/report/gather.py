@@ -15,10 +15,11 @@ from postshift._validation import IntArray, check_eta, check_weights
 from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
+from postshift.estimators.frontier_of import frontier, is_fitted_to
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.records import ConstraintRecord, compared, mark_of
 from postshift.estimators.shifts import effective_weights
-from postshift.estimators.subject_to import new_records
+from postshift.estimators.subject_to import constraints_of, names_read, new_records
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue
@@ -38,7 +39,9 @@ from postshift.report.facts import (
     Verdict,
     Weights,
 )
+from postshift.report.frontier_facts import FrontierFacts
 
+_BOUNDS = 15  # of the frontier
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
 
 
@@ -88,7 +91,21 @@ def gathered(
         "test": test,
         "fit_metric": None if metric is None else metric_facts(estimator, None),
         "constraints": _constraints(estimator, records),
+        "frontier": None if test is not None else frontier_facts(estimator, table, X, y=y, phi=phi, groups=groups),
     }
+
+
+def frontier_facts(
+    estimator: Any, table: Rows, X: Any, *, y: Any, phi: Any = None, groups: Any = None
+) -> FrontierFacts | None:
+    """Return the frontier of a fit with constraints on its validation rows; None if these rows cannot show it."""
+    given = constraints_of(estimator)
+    over_groups = GROUPS in names_read(estimator)
+    if not given or y is None or (over_groups and groups is None) or is_fitted_to(estimator, table):
+        return None
+    metadata = {GROUPS: groups} if over_groups else {}
+    found = frontier(estimator, X, y, phi=phi, bounds=_BOUNDS, sample_weight=table.weights, **metadata)
+    return FrontierFacts.of(found, bound=given[0].bound)
 
 
 def _labels_facts(shown: Rows, before: IntArray, after: IntArray, *, numbers: IntArray, groups: Any) -> dict[str, Any]:

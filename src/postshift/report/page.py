@@ -10,7 +10,7 @@ from typing import Any
 
 from postshift._installing import needed
 from postshift.core.archive import write_atomically
-from postshift.report import class_charts, heatmaps, page_tables, score_charts, sentences
+from postshift.report import class_charts, frontier_section, heatmaps, page_tables, score_charts, sentences
 from postshift.report.facts import Facts
 from postshift.report.formats import interval, number
 from postshift.report.svg import Chart
@@ -54,11 +54,17 @@ def render(facts: Facts) -> str:
     """
     jinja2 = needed("jinja2")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_asset),
     )
     markup = needed("markupsafe").Markup
     style, script = _asset("style.css"), _asset("script.js")
-    page: str = environment.from_string(_asset("page.html.jinja")).render(
+    if facts.frontier is not None:
+        script += _asset("frontier.js")
+    page: str = environment.get_template("page.html.jinja").render(
         **_content(facts, markup),
         style=markup(style),
         script=markup(script),
@@ -120,6 +126,7 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
     def drawn(chart: Chart) -> dict[str, Any]:
         return {**vars(chart), "svg": markup(chart.svg)}  # safe: all texts in it are escaped
 
+    frontier = frontier_section.frontier_content(facts)
     judged, of_fit = sentences.judgement(facts), facts.of_the_fit
     limits = facts.constraints
     trace, label_changes = score_charts.trace_chart(of_fit), heatmaps.label_changes_chart(facts)
@@ -147,6 +154,7 @@ def _content(facts: Facts, markup: Any) -> dict[str, Any]:
         "choice_sentence": sentences.choice_sentence(of_fit),
         "rules": drawn(score_charts.rules_chart(of_fit)),
         "trace": None if trace is None else drawn(trace),
+        "frontier": None if frontier is None else {**frontier, "chart": drawn(frontier["chart"])},
         "conditioning": page_tables.conditioning_table(facts),
     }
 

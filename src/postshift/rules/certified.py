@@ -187,7 +187,7 @@ def make_path(
             continue
         mixture = Mixture.of([solution.rule], [1.0])
         rule = FittedRule(name=f"certified [{basis}]", mixture=mixture, posterior=posterior, basis=basis)
-        caution = _caution(program.strict_pieces(solution.confusion), solution.confusion, n_rows, delta)
+        caution = caution_of(program.strict_pieces(solution.confusion), solution.confusion, n_rows, delta)
         candidate = Candidate(rule=rule, confusion=solution.confusion, caution=caution)
         found[solution.rule.alpha.tobytes()] = candidate, solution.value
     path: list[Candidate] = []
@@ -252,7 +252,7 @@ def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> 
             )
 
 
-def _caution(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
+def caution_of(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
     """Return the smallest chance of a piece to be accepted, in steps of a percent, and the smallest room."""
     chances = [chance_to_certify(piece, confusion, n_rows, delta=delta) for piece in pieces]
     errors = [_standard_error(piece, confusion, n_rows) for piece in pieces]
@@ -320,26 +320,46 @@ def certified_rule(
     others test.
     """
     check_certifiable(problem, constraints)
+    split = split_rows(problem, unlabelled, n_groups=n_groups, seed=seed)
+    problem = split.evidence.problem
+    objective = RateObjective.of(problem.scoring_metric)
+    program = ConstrainedProgram(split.expectation(basis, n_groups=n_groups), objective, constraints)
+    n_rows, delta = problem.val.n_rows, 1 - confidence
+    path = make_path(program, basis=basis, posterior=split.posterior, n_rows=n_rows, delta=delta)
+    return certify(path, split.evidence, constraints, confidence=confidence)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SplitRows:
+    """The rows that make the rules, with their posterior, and the rows that test them; no row does both."""
+
+    making: Unlabelled
+    posterior: Posterior
+    evidence: Evidence
+
+    def expectation(self, basis: str, *, n_groups: int) -> Expectation:
+        """Return the rows that make the rules, with the posterior in place of labels."""
+        rows = self.making.rows.through(self.posterior).over(basis)
+        return Expectation.of(rows, self.making.groups if n_groups > 1 else None, n_groups=n_groups)
+
+
+def split_rows(problem: Problem, unlabelled: Unlabelled | None, *, n_groups: int, seed: int) -> SplitRows:
+    """Return which rows make rules and which rows test them.
+
+    Rows without labels make them. If there are none, a fifth of the validation rows does, and the others test.
+    """
     rng = np.random.default_rng(seed)
-    posterior: Posterior = Identity()
     if unlabelled is None or (n_groups > 1 and unlabelled.groups is None):
         order = rng.permutation(problem.val.n_rows)
-        n_path = max(2, round(PATH_SHARE * len(order)))
-        part, problem = problem.take(np.sort(order[:n_path])), problem.take(np.sort(order[n_path:]))
-        posterior = best_posterior(part)
-        path_rows = Unlabelled(rows=part.val, groups=part.confusion_rows(slice(None))[0] // part.n_classes)
-        evidence = Evidence(problem=problem)
-    else:
-        order = rng.permutation(unlabelled.rows.n_rows)
-        n_path = min(PATH_ROWS, len(order) // 2 if unlabelled.may_test else len(order))
-        path_rows, rest = unlabelled.take(np.sort(order[:n_path])), unlabelled.take(np.sort(order[n_path:]))
-        evidence = Evidence(problem=problem)
-        if unlabelled.may_test:
-            evidence = Evidence(problem=problem, unlabelled=rest.rows, groups=rest.groups)
-    rows = path_rows.rows.through(posterior).over(basis)
-    groups = path_rows.groups if n_groups > 1 else None
-    program = ConstrainedProgram(
-        Expectation.of(rows, groups, n_groups=n_groups), RateObjective.of(problem.scoring_metric), constraints
-    )
-    path = make_path(program, basis=basis, posterior=posterior, n_rows=problem.val.n_rows, delta=1 - confidence)
-    return certify(path, evidence, constraints, confidence=confidence)
+        n_making = max(2, round(PATH_SHARE * len(order)))
+        some, others = problem.take(np.sort(order[:n_making])), problem.take(np.sort(order[n_making:]))
+        groups = some.confusion_rows(slice(None))[0] // some.n_classes
+        making = Unlabelled(rows=some.val, groups=groups)
+        return SplitRows(making=making, posterior=best_posterior(some), evidence=Evidence(problem=others))
+    order = rng.permutation(unlabelled.rows.n_rows)
+    n_making = min(PATH_ROWS, len(order) // 2 if unlabelled.may_test else len(order))
+    making, rest = unlabelled.take(np.sort(order[:n_making])), unlabelled.take(np.sort(order[n_making:]))
+    evidence = Evidence(problem=problem)
+    if unlabelled.may_test:
+        evidence = Evidence(problem=problem, unlabelled=rest.rows, groups=rest.groups)
+    return SplitRows(making=making, posterior=Identity(), evidence=evidence)

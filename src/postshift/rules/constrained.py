@@ -61,7 +61,7 @@ class Constrained:
 
     def check(self, problem: Problem) -> None:
         """Raise ``InfeasibleError`` if no classifier meets the constraints on all rows."""
-        self._program(problem, best_posterior(problem)).solve()
+        self.program(problem, best_posterior(problem)).solve()
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Solve the program, and correct its bounds by the labels.
@@ -70,21 +70,28 @@ class Constrained:
         """
         yield from ()
         posterior = best_posterior(problem)
-        program = self._program(problem, posterior)
+        program = self.program(problem, posterior)
         try:
-            found = program.solve()
+            found = self.solve(problem, program)
         except InfeasibleError as error:
-            return self._fitted(error.nearest.rule, posterior, "the constraints cannot be met on these rows")
+            return self.fitted(error.nearest.rule, posterior, "the constraints cannot be met on these rows")
+        gain = found.randomised.value - found.value
+        note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
+        return self.fitted(found.rule, posterior, note)
+
+    def solve(self, problem: Problem, program: ConstrainedProgram) -> ConstrainedSolution:
+        """Return the solution of a program whose bounds are corrected by the labels of a problem.
+
+        Raise ``InfeasibleError`` if no classifier meets the constraints.
+        """
+        found = program.solve()
         shifts = self._shifts(problem, program, found)
         for done in range(1, N_ROUNDS):
             found = self._feasible(program, shifts)
             shifts += (self._shifts(problem, program, found) - shifts) / (done + 1)  # their mean so far
-        found = self._feasible(program, shifts)
-        gain = found.randomised.value - found.value
-        note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
-        return self._fitted(found.rule, posterior, note)
+        return self._feasible(program, shifts)
 
-    def _program(self, problem: Problem, posterior: Posterior) -> ConstrainedProgram:
+    def program(self, problem: Problem, posterior: Posterior) -> ConstrainedProgram:
         """Return the program on the validation rows."""
         rows = problem.val.through(posterior).over(self.basis)
         categories, _ = problem.confusion_rows(slice(None))
@@ -93,7 +100,7 @@ class Constrained:
         expectation = Expectation.of(rows, groups, n_groups=n_groups)
         return ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
 
-    def _fitted(self, rule: PlugIn, posterior: Posterior, note: str) -> FittedRule:
+    def fitted(self, rule: PlugIn, posterior: Posterior, note: str = "") -> FittedRule:
         """Return a single plug-in rule as a fitted rule."""
         mixture = Mixture.of([rule], [1.0])
         return FittedRule(name=self.name, mixture=mixture, posterior=posterior, basis=self.basis, note=note)

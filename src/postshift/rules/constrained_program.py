@@ -8,6 +8,7 @@ g" among the rows of class i. If the basis has the groups, this is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -27,6 +28,8 @@ from postshift.metrics.penalised import Penalised
 
 N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
 TOL = 1e-4
+# How much stricter the bounds of a series of rules are, as shares; below 0, they are looser.
+SHIFTS = (0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, -0.01, -0.03, -0.06, -0.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,6 +166,12 @@ class ConstrainedProgram:
         nothing = Limits(coefficients=np.empty((0, rows.n_bases, rows.n_classes, rows.n_classes)), bounds=np.empty(0))
         self._program = RateProgram(expected_rates(expectation.engine), limits=nothing, tol=TOL, **size)
         self.start = expectation.confusion(self._program.columns[0])
+
+    def with_constraints(self, constraints: Sequence[BoundedMetric]) -> ConstrainedProgram:
+        """Return the program with other constraints; both share the rules that they know."""
+        other = copy(self)
+        other.constraints = tuple(constraints)
+        return other
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
         """Return the pieces at a confusion matrix: those of the constraints, then those of the objective's gap."""

@@ -214,20 +214,50 @@ def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Return the cells of the prior rows of a problem, and their numbers of rows."""
+    categories, shares = problem.confusion_rows(slice(None))
+    return prior_cells(
+        categories,
+        labels,
+        base,
+        shares=shares,
+        predicted=np.bincount(np.append(labels, base), minlength=problem.n_classes),
+        of_recalls=problem.scoring_metric.weighting == "diagonal",
+    )
+
+
+def prior_cells(
+    categories: IntArray,
+    labels: IntArray,
+    base: IntArray,
+    *,
+    shares: FloatArray,
+    predicted: FloatArray | IntArray,
+    of_recalls: bool,
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Return the cells of the prior rows and their numbers of rows: four cells for each category that has rows.
 
     In two cells both labels are right or both are wrong, as often as on the rows. In the other two, only one of them is
     right, equally often. A wrong label is the class that is predicted most among the others. For a metric of recalls,
     every category has as many prior rows; for other metrics, they are proportional to its share of the rows.
+
+    Parameters
+    ----------
+    categories, labels, base : int array (n,)
+        Category, label of the rule and label of the base of each row.
+    shares : array (n,)
+        The share of each row.
+    predicted : array (m,)
+        How often each class is predicted.
+    of_recalls : bool
+        Whether the metric is one of recalls.
     """
-    n_classes = problem.n_classes
-    categories, shares = problem.confusion_rows(slice(None))
+    n_classes = len(predicted)
     present, place = _in_order_of_rows(categories)
     own = present % n_classes
-    predicted = np.argsort(-np.bincount(np.append(labels, base), minlength=n_classes), kind="stable")
-    wrong = np.where(own == predicted[0], predicted[1], predicted[0])
+    most = np.argsort(-predicted, kind="stable")
+    wrong = np.where(own == most[0], most[1], most[0])
     share = np.bincount(place, weights=shares)
-    of_recalls = problem.scoring_metric.weighting == "diagonal"
     agreeing = PRIOR_ROWS * (np.ones(len(present)) if of_recalls else share)
     truth = categories % n_classes
     right = float((shares * ((labels == truth) + (base == truth))).sum() / 2)
