@@ -206,7 +206,7 @@ def test_what_to_do_without_a_certificate_is_one_of_two(rows):
     ],
 )
 def test_metrics_that_only_score_labels_are_refused(rows, metric):
-    with pytest.raises(MetricError, match="subject_to needs a metric of the confusion matrix"):
+    with pytest.raises(MetricError, match="constraints need a metric of the confusion matrix"):
         of_words(metric, subject_to="recall[yes] >= 0.8").fit(rows.eta, rows.y)
 
 
@@ -302,7 +302,7 @@ def test_a_failed_fit_leaves_no_rule(rows):
 
 def test_weights_and_a_guarantee(rows):
     weights = np.random.default_rng(0).random(1000)
-    with pytest.raises(WeightError, match="confidence needs validation rows without weights"):
+    with pytest.raises(WeightError, match="a guarantee needs validation rows without weights"):
         of_words("accuracy", subject_to="recall[yes] >= 0.6", confidence=0.9).fit(
             rows.eta, rows.y, sample_weight_val=weights
         )

@@ -33,7 +33,7 @@ def rule_of(*texts, n_classes=2, n_groups=1, margin=0.0, basis="constant"):
         )
         for read in map(Constraint.read, texts)
     )
-    return Constrained(constraints=constraints, basis=basis, n_groups=n_groups)
+    return Constrained(constraints=constraints, basis=basis)
 
 
 def problem_of(data, metric=None, *, weights=None, phi=None, groups=None):

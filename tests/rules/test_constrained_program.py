@@ -102,7 +102,12 @@ def best_by_force(eta, metric, constraints, *, rng):
     return best
 
 
-@pytest.mark.parametrize(("metric", "texts"), TWO_CLASSES, ids=lambda each: str(getattr(each, "name", each)))
+def str_of(each) -> str:
+    """The same name in every process."""
+    return each.name if hasattr(each, "name") else ", ".join(str(one) for one in each)
+
+
+@pytest.mark.parametrize(("metric", "texts"), TWO_CLASSES, ids=str_of)
 def test_two_classes_by_brute_force(metric, texts):
     eta = drawn(0, n_rows=1200).eta
     program = program_of(eta, metric, texts)
@@ -117,7 +122,7 @@ def test_two_classes_by_brute_force(metric, texts):
     assert found.randomised.value >= best - 1e-3
 
 
-@pytest.mark.parametrize(("metric", "texts"), THREE_CLASSES, ids=lambda each: str(getattr(each, "name", each)))
+@pytest.mark.parametrize(("metric", "texts"), THREE_CLASSES, ids=str_of)
 def test_three_classes_by_brute_force(metric, texts):
     eta = drawn(1, n_rows=600, n_classes=3).eta
     program = program_of(eta, metric, texts)

@@ -44,6 +44,7 @@ def test_a_rule_has_the_name_that_it_is_found_by():
     listed = str(error.value).partition("; choose from ")[2].split(", ")
     names = {name.strip("'") for name in listed} - {"auto", "best"}
     found = {name: rule_named(name, problem).name for name in names}
-    short = {"paper": "FW-EG [user]", "influence": "influence [user]", "stack + influence": "stack + influence [user]"}
+    short = {name: f"{name} [user]" for name in ("influence", "stack + influence", "rate program")}
+    short["paper"] = "FW-EG [user]"
     assert found == {name: short.get(name, name) for name in names}
-    assert len(names) == 9 + 2 * 4 + 3
+    assert len(names) == 9 + 2 * 5 + 4

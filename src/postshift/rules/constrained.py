@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.model_selection import KFold
 
 from postshift._validation import FloatArray
 from postshift.constraints.pieces import BoundedMetric, Piece
@@ -143,6 +142,8 @@ def _seen(piece: Piece, owner: BoundedMetric, labelled: FloatArray) -> float:
 
 def best_posterior(problem: Problem) -> Posterior:
     """Return the model's own probabilities, or the stack if its log-loss out of fold is lower."""
+    from sklearn.model_selection import KFold
+
     eta, labels, weights = problem.val.eta, problem.val.labels, problem.val.weights
     assert labels is not None  # noqa: S101
     stacked = np.empty_like(eta)
