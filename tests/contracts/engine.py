@@ -47,7 +47,7 @@ def random_rules(sample, seed):
 def random_classifiers(sample, seed):
     """A classifier of each kind that engines may treat in a way of its own, and one that no engine knows."""
     rules = random_rules(sample, seed)
-    return (*rules, Mixture.of(rules, [0.5, 0.3, 0.2]), SoftInversePrior(sample.eta.mean(axis=0)))
+    return (*rules, Mixture.of(rules, [0.4, 0.3, 0.2, 0.1]), SoftInversePrior(sample.eta.mean(axis=0)))
 
 
 def expected_look(sample, classifier, *, influence, n_categories):
