@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", params=[None, 0.9], ids=["plain", "certified"])
 def made(request):
-    return cases.constrained(request.param)
+    return cases.with_frontier(request.param)
 
 
 @pytest.fixture(scope="module")

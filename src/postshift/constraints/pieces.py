@@ -123,7 +123,7 @@ class Piece:
 class BoundedMetric:
     """A constraint whose metric is known, for the classes and groups of some rows.
 
-    Attributes
+    Parameters
     ----------
     constraint : Constraint
         The constraint as it was written.
