@@ -23,7 +23,7 @@ REPORTS = {
     "two-classes": cases.two_classes_facts,
     "long-names": cases.long_names,
     "test-rows": lambda: cases.on_test_rows().facts,
-    "certified": lambda: cases.constrained(0.9).facts,
+    "certified": lambda: cases.with_frontier(0.9).facts,
 }
 TIP = "#tip:not([hidden])"
 
