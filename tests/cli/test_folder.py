@@ -17,6 +17,8 @@ from postshift.persistence import dump
 from tests.cli.helpers import contents, fit, fit_inside, inside, make_rows, postshift, script
 from tests.cli.test_program import SCORE
 
+pytestmark = pytest.mark.slow  # many whole runs
+
 COSTS = "true,ant,bee,cat\nant,0,1,1\nbee,4,0,1\ncat,9,1,0\n"
 
 HITS = """import numpy as np

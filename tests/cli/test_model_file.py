@@ -12,6 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from postshift.persistence import dump
 from tests.cli.helpers import CLASSES, fit, fit_inside, inside, make_rows, postshift
 
+pytestmark = pytest.mark.slow  # many whole runs
+
 
 @pytest.fixture
 def model():

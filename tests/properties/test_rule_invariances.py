@@ -28,7 +28,10 @@ METHODS = [
 METRICS = ["g_mean", "min_recall", "f1_macro", "matthews_corrcoef"]
 NEAR_TIE = 1e-6  # of the two largest shares of a row
 
-pytestmark = pytest.mark.filterwarnings("ignore::postshift.exceptions.PostshiftWarning")
+pytestmark = [  # many whole fits
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::postshift.exceptions.PostshiftWarning"),
+]
 few = settings(max_examples=4)
 seeds = st.integers(0, 10**6)
 

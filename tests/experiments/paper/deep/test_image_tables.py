@@ -133,7 +133,7 @@ class TestSizes:
             for size in adience_size.QUICK_SIZES:
                 assert len(outcome.results.values(method, f"test@{size}")) == 2
         page = adience_size.EXPERIMENT.page(outcome.results)
-        assert "PI-EW, basis by CV less fine-tuning" in page
+        assert "PI-EW, basis by CV minus fine-tuning" in page
         write_page(outcome.results, tmp_path)
         assert (tmp_path / "adience-size.svg").exists()
 
@@ -160,7 +160,7 @@ class TestAlbums:
         assert outcome.failures == ()
         assert set(outcome.results.methods) == set(adience_albums.METHODS)
         page = " ".join(adience_albums.EXPERIMENT.page(outcome.results).split())
-        assert "In the paper's split 100.0% of the test rows show a person" in page
+        assert "In the paper's split, 100.0% of the test rows show a person" in page
         assert outcome.results.queries(adience.UNKNOWN) > 0
         assert outcome.results.queries(adience_albums.NETWORK) == 0
         assert outcome.results.seconds(adience_albums.NETWORK) > 0
