@@ -21,7 +21,9 @@ def test_gamma_and_omega(gamma, omega):
         fw_eg(problem.train, problem.val, Accuracy(), min_hit=gamma, max_leak=omega)
 
 
-@pytest.mark.parametrize("weighting", ["diagonal", "columns", "full", ((0, 1), (1, 1))])
+@pytest.mark.parametrize(
+    "weighting", ["diagonal", "columns", pytest.param("full", marks=pytest.mark.slow), ((0, 1), (1, 1))]
+)
 @pytest.mark.parametrize("basis", ["soft", "overlapping", "hard"])
 def test_any_basis_and_any_weighting(basis, weighting):
     """Every look serves the probes: matrices here or by queries, soft and hard scores."""
@@ -52,6 +54,7 @@ def test_probes_may_have_no_more_hits_than_leaks():
     assert values[0] / values[-1] < 50  # of nearly equal probes, those with fewer leaks: otherwise 1,000 and more
 
 
+@pytest.mark.slow
 def test_omega_is_relaxed_where_no_classifier_is_feasible():
     """The entries of one true class sum to its share: one of them is at least a third of it."""
     problem = make_problem(seed=2, basis="soft", n_train=300)

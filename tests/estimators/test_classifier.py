@@ -131,6 +131,7 @@ def test_weights_count():
 # -- what it takes -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_string_labels_sparse_rows_and_frames_give_the_same():
     data = noisy(3)
     names = np.array(["ash", "birch", "oak"])
@@ -248,7 +249,12 @@ def weighted_score(y_true, y_pred, sample_weight=None):
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes")
 @pytest.mark.parametrize(
-    "metric", [plain_score, weighted_score, from_confusion(lambda c: float(GMean().value(c)), name="g")]
+    "metric",
+    [
+        plain_score,
+        pytest.param(weighted_score, marks=pytest.mark.slow),
+        from_confusion(lambda c: float(GMean().value(c)), name="g"),
+    ],
 )
 def test_functions_of_ones_own(metric):
     data = noisy()

@@ -291,6 +291,7 @@ def test_constrained_elicitation(share):
     np.testing.assert_allclose(found.vertices[0].alpha, fit.vertices[0].alpha, rtol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -327,7 +328,7 @@ def test_constrained_program(seed, basis, name, n_classes, omega):
 
 
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("name", ["diagonal", "columns", "full", SOME], ids=str)
+@pytest.mark.parametrize("name", ["diagonal", "columns", pytest.param("full", marks=pytest.mark.slow), SOME], ids=str)
 @pytest.mark.parametrize("basis", ["soft", "overlapping"])
 def test_constrained_elicitation_for_any_basis(basis, name, known):
     """Explicit probes (1 - eps) h + eps g against the looks, by matrices here, by queries for them, and by scores."""

@@ -14,6 +14,7 @@ from tests.estimators.data import noisy
 from tests.report import cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_the_facts_are_those_of_the_python_call(confidence):
     made = cases.with_frontier(confidence)

@@ -224,6 +224,7 @@ class TestTrouble:
         assert train.max() / train.min() > 2 * test.max() / test.min() > 2
 
 
+@pytest.mark.slow
 class TestBaseModel:
     def test_better_than_chance(self, task: TaskData) -> None:
         """The labels in balanced accuracy; with two classes also the order of the probabilities."""
