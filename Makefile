@@ -22,15 +22,14 @@ demo: $(VENV)/.demo-ready ## run the demo: correct a model that was trained on w
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev-ready ## run the tests, except the slow ones
-	@"$(BIN)/python" -m pytest -n auto -m "not slow"
+	@"$(BIN)/python" -m pytest -n auto -m "not slow" --ignore tests/fuzz
 
 # Clusters of processes, experiments, benchmarks and recipes: what takes more than a few seconds each.
 test-slow: export OPENBLAS_NUM_THREADS := 1
 test-slow: export OMP_NUM_THREADS := 1
 test-slow: $(VENV)/.dev-ready ## run the slow tests
-	@"$(BIN)/python" -m pytest -n auto -m slow --ignore tests/interruptions --ignore tests/browser --ignore tests/docs/test_build.py
+	@"$(BIN)/python" -m pytest -n auto -m slow --ignore tests/fuzz --ignore tests/interruptions --ignore tests/browser --ignore tests/docs/test_build.py
 
-# `make test` runs a sample of these cases.
 fuzz: export OPENBLAS_NUM_THREADS := 1
 fuzz: export OMP_NUM_THREADS := 1
 fuzz: export POSTSHIFT_FUZZ := all

@@ -12,6 +12,8 @@ import pytest
 from postshift.cli.console import Console, as_json
 from tests.cli.helpers import environment, fit, inside, make_rows, postshift, script
 
+pytestmark = pytest.mark.slow
+
 RED = "\x1b[31m"
 
 TITLE = "\x1b]0;owned\x07"  # sets the title of a terminal

@@ -9,6 +9,8 @@ from postshift.cli.errors import WorkError, explained
 from postshift.exceptions import ArchiveError, BudgetError, MetricError, SettingError
 from tests.cli.helpers import fit, fit_inside, inside, postshift
 
+pytestmark = pytest.mark.slow
+
 BASE = ("--label", "y", "--metric", "f1_macro")
 
 

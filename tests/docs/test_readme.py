@@ -25,6 +25,7 @@ def test_the_python_blocks_run(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_commands_for_the_terminal_run(tmp_path):
     blocks = re.findall(r"```console\n(postshift .*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert len(blocks) == 1

@@ -14,6 +14,8 @@ from postshift.estimators import dask_rows
 from tests.engines.dask_clusters import local_cluster
 from tests.estimators.dask_data import halves, in_blocks, some_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def client():

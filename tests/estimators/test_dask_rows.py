@@ -58,6 +58,7 @@ def rows():
 METHODS = ["influence [phi]", "stack + influence [phi]", "inverse prior"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.usefixtures("few_drawn")
 def test_the_rule_that_is_left_is_fitted_to_all_rows(method, rows, made):

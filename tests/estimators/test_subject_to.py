@@ -360,6 +360,7 @@ def test_a_class_with_few_rows():
     assert len(shifter.constraints_) == 2
 
 
+@pytest.mark.slow
 def test_several_jobs(rows):
     """In threads, which start at once; the rule itself can be sent to processes."""
     params = {"subject_to": "recall[yes] >= 0.8", "margin": 1}
@@ -393,6 +394,7 @@ def test_pickled(rows, certified):
     assert type(again.certificate_.tests[0]) is type(certified.certificate_.tests[0])
 
 
+@pytest.mark.slow
 def test_dask_collections(rows):
     array = pytest.importorskip("dask.array")
     few = slice(0, 300)

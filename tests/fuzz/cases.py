@@ -1,4 +1,4 @@
-"""How many cases are drawn: all of them with ``make fuzz``, a fixed sample of them in ``make test``.
+"""How many cases are drawn: all of them with ``make fuzz``, a fixed sample of them if pytest is called directly.
 
 A case is a number, which seeds all that is drawn for it. The first cases of each kind are the sample. To look at
 others, ``POSTSHIFT_FUZZ_FROM=5000 make fuzz`` begins with another number.

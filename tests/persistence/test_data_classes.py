@@ -28,6 +28,7 @@ def classes_of_postshift():
     return found
 
 
+@pytest.mark.slow
 def test_only_classes_that_hold_data_are_loaded(tmp_path):
     found = classes_of_postshift()
     assert found.keys() >= NAMES

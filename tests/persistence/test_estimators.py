@@ -320,6 +320,7 @@ def test_graph_of_the_shifter(shifter, tmp_path):
     assert_graph_agrees(dict(zip(["label", "distribution"], found, strict=True)), model, eta, {"north / south": phi})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_constraints_and_their_certificate_come_back(confidence, suffix, tmp_path):

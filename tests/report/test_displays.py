@@ -181,6 +181,7 @@ def test_what_cannot_be_drawn_is_refused(made):
         WeightsDisplay.from_estimator("model", rows.eta)
 
 
+@pytest.mark.slow
 def test_a_frontier_marks_what_is_certified():
     made = cases.with_frontier(0.9)
     found = postshift.frontier(made.shifter, made.rows.eta_val, made.rows.y_val, bounds=[0.3, 0.6, 0.99])
@@ -196,6 +197,7 @@ def test_a_frontier_marks_what_is_certified():
     assert ax.get_xlabel() == "recall[1] >= bound"
 
 
+@pytest.mark.slow
 def test_a_frontier_without_a_confidence_has_strict_bounds_on_the_right():
     made = cases.with_frontier()
     found = postshift.frontier(
