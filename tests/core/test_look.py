@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from postshift import Rows, fw_eg
+from postshift.core.psi import depends_on_counts
 from postshift.exceptions import MetricError
-from postshift.metrics import GMean, SoftOracle
+from postshift.metrics import Accuracy, GMean, MacroF1, SoftOracle
 from tests.core.runs import new_run
 from tests.problems import make_problem
 
@@ -59,3 +60,26 @@ def test_halves_are_asked_about_apart():
     assert fit.n_queries == 5
     unknown = fw_eg(problem.train, problem.val, GMean(), halves=halves, max_iter=2)
     assert unknown.n_queries == 3  # unknown psi never looks at the second half
+
+
+@pytest.mark.parametrize(
+    ("weighting", "probes"),
+    [
+        *(pytest.param(name, {}, id=str(name)) for name in ("diagonal", "columns", "full", ((0, 1), (1, 1)))),
+        pytest.param("diagonal", {"min_hit": 0.1, "max_leak": 0.05}, id="constrained"),
+    ],
+)
+@pytest.mark.parametrize("kind", [MacroF1, GMean, Accuracy])
+def test_gains_from_counts_are_those_of_the_matrices(kind, weighting, probes):
+    class ByMatrices(kind):
+        def value(self, confusion):
+            return super().value(confusion)
+
+    assert depends_on_counts(kind())
+    assert not depends_on_counts(ByMatrices())
+    problem = make_problem(seed=0, basis="hard")
+    how = {**probes, "weighting": weighting, "max_iter": 3}
+    by_counts, by_matrices = (fw_eg(problem.train, problem.val, metric, **how) for metric in (kind(), ByMatrices()))
+    assert by_counts.score == pytest.approx(by_matrices.score, abs=1e-12)
+    for one, other in zip(by_counts.vertices, by_matrices.vertices, strict=True):
+        np.testing.assert_allclose(one.alpha, other.alpha, rtol=1e-6, atol=1e-9)

@@ -20,7 +20,7 @@ basis function; the R categories; the classes. Weights are elicited on part 0. I
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -33,8 +33,10 @@ from postshift.core.psi import (
     DifferentiableMetric,
     check_classes,
     check_is_maximised,
+    depends_on_counts,
     gradient_of,
     value_of,
+    value_of_counts,
 )
 from postshift.core.queries import Fit, Kind, Query
 from postshift.core.rows import Rows
@@ -75,9 +77,27 @@ class _MatrixLook:
             return probes.slopes(seen, slope)
         anchor = seen[1] if probes.known else seen[0]
         centre = (1 - probes.share) * seen[0, 0] + probes.share * anchor[0]
-        # Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
-        chunks = [value_of(self._metric, np.maximum(centre + probes.reach * moved, 0)) for moved in probes.moves(seen)]
-        return ((np.concatenate(chunks, axis=1) - value_of(self._metric, centre)) / probes.reach).reshape(-1)
+        values = np.concatenate(list(self._around(centre, seen)), axis=1)
+        return ((values - value_of(self._metric, centre)) / probes.reach).reshape(-1)
+
+    def _around(self, centre: FloatArray, seen: FloatArray) -> Iterator[FloatArray]:
+        """Yield psi (L, some probes) at each probe.
+
+        Rounding may leave an emptied entry just below 0, where a root or a logarithm is not defined.
+        """
+        probes, metric = self._probes, self._metric
+        if centre.shape[0] != centre.shape[1] or not depends_on_counts(metric):
+            for moved in probes.moves(seen):
+                yield value_of(metric, np.maximum(centre + probes.reach * moved, 0))
+            return
+        hits, true, predicted = np.diagonal(centre), centre.sum(axis=1), centre.sum(axis=0)
+        for found, guessed in probes.count_moves(seen):
+            yield value_of_counts(
+                metric,
+                np.maximum(hits + probes.reach * found, 0),
+                np.broadcast_to(true, found.shape),
+                np.maximum(predicted + probes.reach * guessed, 0),
+            )
 
     def rounding(self, view: FloatArray) -> float:
         """Return the rounding error of differences of psi; a gradient has none."""

@@ -54,6 +54,9 @@ class ProbeFamily(Protocol):
     def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
         """Return ``M_r mass`` along the last axis for each probe r: shape ``(len(probes), *mass.shape)``."""
 
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals of ``M_r mass_l`` of each probe r, from mass (L, m, m): shape (len(probes), L, m)."""
+
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, M_r mass_l>`` of every probe, from mass (L, R, m) and beta (R, m): shape (L, probes)."""
 
@@ -76,6 +79,12 @@ class Fixed:
         """Return ``e_r sum(mass) - mass``."""
         moved = np.repeat(-mass[None], len(probes), axis=0)
         moved[np.arange(len(probes)), ..., probes] += mass.sum(axis=-1)
+        return moved
+
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals: all rows of class r become hits, those of the other classes are lost."""
+        moved = np.repeat(-_diagonals(mass)[None], len(probes), axis=0)
+        moved[np.arange(len(probes)), :, probes] += mass.sum(axis=-1)[:, probes].T
         return moved
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
@@ -105,6 +114,12 @@ class Departing:
         source = np.moveaxis(mass[..., probes], -1, 0)
         moved = np.repeat(source[..., None] / (n_classes - 1), n_classes, axis=-1)
         moved[np.arange(len(probes)), ..., probes] = -source
+        return moved
+
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals: hits of class r are lost, rows of the others that were predicted as r become hits."""
+        moved = np.asarray(np.moveaxis(mass[..., probes], -1, 0) / (mass.shape[-1] - 1))
+        moved[np.arange(len(probes)), :, probes] = -mass[:, probes, probes].T
         return moved
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
@@ -137,6 +152,14 @@ class Reassigning:
         moved = np.zeros((len(probes), *mass.shape))
         moved[np.arange(len(probes)), ..., target] = amount
         moved[np.arange(len(probes)), ..., source] = -amount
+        return moved
+
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals: hits of class k are lost, rows of class j that were predicted as k become hits."""
+        source, target = self.pairs(probes, n_classes=mass.shape[-1])
+        moved = np.zeros((len(probes), len(mass), mass.shape[-1]))
+        moved[np.arange(len(probes)), :, target] = mass[:, target, source].T
+        moved[np.arange(len(probes)), :, source] = -mass[:, source, source].T
         return moved
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
@@ -184,6 +207,10 @@ class Towards:
             move[..., target] += mass[..., leaves].sum(axis=-1)
         return moved
 
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals of the moves."""
+        return _diagonals(self.displace(mass, probes))
+
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, M_r mass>``."""
         return np.asarray(np.einsum("rlij,ij->lr", self.displace(mass, np.arange(len(self.pairs))), beta))
@@ -212,11 +239,20 @@ class Joined:
 
     def displace(self, mass: FloatArray, probes: IntArray) -> FloatArray:
         """Return each family's displacements, in the order of ``probes``."""
-        split = self.first.n_probes(mass.shape[-1])
         moved = np.empty((len(probes), *mass.shape))
+        split = self.first.n_probes(mass.shape[-1])
         early = probes < split
         moved[early] = self.first.displace(mass, probes[early])
         moved[~early] = self.second.displace(mass, probes[~early] - split)
+        return moved
+
+    def displace_hits(self, mass: FloatArray, probes: IntArray) -> FloatArray:
+        """Return the diagonals of each family's displacements, in the order of ``probes``."""
+        moved = np.empty((len(probes), *mass.shape[:-1]))
+        split = self.first.n_probes(mass.shape[-1])
+        early = probes < split
+        moved[early] = self.first.displace_hits(mass, probes[early])
+        moved[~early] = self.second.displace_hits(mass, probes[~early] - split)
         return moved
 
     def slopes(self, mass: FloatArray, beta: FloatArray) -> FloatArray:
@@ -237,3 +273,8 @@ class Joined:
         """Return the family of a probe and its number there."""
         split = self.first.n_probes(n_classes)
         return (self.first, probe) if probe < split else (self.second, probe - split)
+
+
+def _diagonals(tables: FloatArray) -> FloatArray:
+    """Return the diagonals (..., m) of tables (..., m, m)."""
+    return np.diagonal(tables, axis1=-2, axis2=-1)

@@ -60,6 +60,9 @@ class Probing(Protocol):
     def moves(self, seen: FloatArray) -> Iterator[FloatArray]:
         """Yield the moves of the confusion matrix, (L, some probes, R, m), for all probes."""
 
+    def count_moves(self, seen: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the moves of the hits and of the column sums, (L, some probes, m) each, for all probes."""
+
     def slopes(self, seen: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, move>`` of every probe (L R,), for a gradient beta (R, m)."""
 
@@ -116,10 +119,22 @@ class DisplacedProbes:
     def moves(self, seen: FloatArray) -> Iterator[FloatArray]:
         """Yield the moves ``phi_l M_r a`` of the confusion matrix."""
         mass = seen[-1, 1:]
-        n_probes, size = self.n_probes(mass.shape[-1]), max(1, _CHUNK // mass.size)
-        for first in range(0, n_probes, size):
-            probes = np.arange(first, min(first + size, n_probes))
+        for probes in self._chunks(mass.shape[-1], size=mass.size):
             yield np.swapaxes(self.family.displace(mass, probes), 0, 1)
+
+    def count_moves(self, seen: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the moves of the hits and of the column sums."""
+        mass = seen[-1, 1:]
+        columns = mass.sum(axis=-2)
+        for probes in self._chunks(mass.shape[-1], size=columns.size):
+            hits, predicted = self.family.displace_hits(mass, probes), self.family.displace(columns, probes)
+            yield np.swapaxes(hits, 0, 1), np.swapaxes(predicted, 0, 1)
+
+    def _chunks(self, n_classes: int, *, size: int) -> Iterator[IntArray]:
+        """Yield the numbers of the probes in chunks; a probe takes ``size`` numbers."""
+        n_probes, step = self.n_probes(n_classes), max(1, _CHUNK // size)
+        for first in range(0, n_probes, step):
+            yield np.arange(first, min(first + step, n_probes))
 
     def slopes(self, seen: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, phi_l M_r a>``."""
@@ -189,6 +204,11 @@ class ClassifierProbes:
     def moves(self, seen: FloatArray) -> Iterator[FloatArray]:
         """Yield the moves ``g_lr - a`` of the confusion matrix."""
         yield (seen[2:, 0] - seen[1, 0])[None]
+
+    def count_moves(self, seen: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the moves of the hits and of the column sums."""
+        for moves in self.moves(seen):
+            yield np.diagonal(moves, axis1=-2, axis2=-1), moves.sum(axis=-2)
 
     def slopes(self, seen: FloatArray, beta: FloatArray) -> FloatArray:
         """Return ``<beta, g_lr - a>``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from postshift._validation import LARGEST, FloatArray
 from postshift.exceptions import MetricError, ShapeError
 
 VALUE = "value"
+_TWO_WAYS = ("of_counts", "value")
 _PASSED_ON = (
     "n_categories",
     "n_classes",
@@ -49,6 +50,17 @@ class DifferentiableMetric(ConfusionMetric, Protocol):
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C of one matrix, up to a constant per row (the row sums are fixed)."""
+
+
+@runtime_checkable
+class CountMetric(ConfusionMetric, Protocol):
+    """A metric of three numbers of each class: its hits, its rows, and the rows that are predicted as it.
+
+    For m classes these are 3 m numbers in place of m^2, so the score of a probe takes m times less.
+    """
+
+    def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:
+        """Return psi of the hits, row sums and column sums (..., m) of each matrix."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,21 @@ def check_is_maximised(metric: ConfusionMetric) -> None:
 def value_of(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
     """Return psi of a stack of matrices (..., R, m); the metric gets a copy, which it may change."""
     return _guarded(metric.value, confusion, metric, VALUE, confusion.shape[:-2])
+
+
+def depends_on_counts(metric: ConfusionMetric) -> TypeGuard[CountMetric]:
+    """Return whether ``of_counts`` computes the metric; not if a subclass has a ``value`` of its own."""
+    owners = [next((kind for kind in type(metric).__mro__ if name in vars(kind)), object) for name in _TWO_WAYS]
+    return object not in owners and issubclass(owners[0], owners[1])
+
+
+def value_of_counts(metric: CountMetric, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:
+    """Return psi of the hits, row sums and column sums (..., m) of a stack of matrices."""
+
+    def call(found: FloatArray) -> FloatArray:
+        return metric.of_counts(found, true, predicted)
+
+    return _guarded(call, hits, metric, VALUE, hits.shape[:-1])
 
 
 def gradient_of(metric: DifferentiableMetric, confusion: FloatArray) -> FloatArray:

@@ -41,6 +41,10 @@ class Accuracy:
         """Return the accuracy of each matrix."""
         return np.asarray(np.trace(confusion, axis1=-2, axis2=-1))
 
+    def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the sum of the hits."""
+        return np.asarray(hits.sum(axis=-1))
+
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the identity."""
         return np.eye(confusion.shape[-1])
@@ -233,6 +237,11 @@ def _losses(confusion: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatA
     total = true.sum(axis=-1)
     chance = or_zero(ratio(np.asarray(np.einsum("...i,ij,...j->...", true, loss, predicted)), total), total)
     return chance, np.asarray(np.einsum("...ij,ij->...", confusion, loss))
+
+
+def counts_of(confusion: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the hits, the row sums and the column sums of each matrix."""
+    return np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)
 
 
 def or_zero(numbers: FloatArray, whole: FloatArray) -> FloatArray:

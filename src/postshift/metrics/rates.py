@@ -26,7 +26,7 @@ import numpy as np
 
 from postshift._validation import FloatArray, check_count, check_in_range
 from postshift.exceptions import SettingError, ShapeError
-from postshift.metrics.confusion import or_zero, ratio
+from postshift.metrics.confusion import counts_of, or_zero, ratio
 
 Average = Literal["binary", "one_vs_rest", "macro", "micro", "weighted"]
 OF_ONE_CLASS = ("binary", "one_vs_rest")
@@ -81,46 +81,50 @@ class RateMetric(ABC):
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the rate of each matrix."""
-        hits, sizes = self._parts(confusion)
-        return np.asarray((self._shares(confusion) * ratio(self.coefficients[0] * hits, sizes)).sum(axis=-1))
+        return self.of_counts(*counts_of(confusion))
+
+    def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:
+        """Return the rate of the hits, row sums and column sums of each matrix."""
+        found, sizes = self._parts(hits, true, predicted)
+        return np.asarray((self._shares(true) * ratio(self.coefficients[0] * found, sizes)).sum(axis=-1))
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C_ij including the effect on row and column sums; the weights of an average are fixed."""
         a, b, c = self.coefficients
-        hits, sizes = self._parts(confusion)
-        shares = np.broadcast_to(self._shares(confusion), len(confusion))
+        counts = counts_of(confusion)
+        hits, sizes = self._parts(*counts)
+        shares = np.broadcast_to(self._shares(counts[1]), len(confusion))
         pull = shares * ratio(a * hits, sizes**2)
         own = shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull
         return np.asarray(np.diag(own) - b * pull[:, None] - c * pull)
 
-    def _parts(self, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _parts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return TP and ``a TP + b FN + c FP`` of each class (..., m), or summed over the classes (..., 1)."""
-        if self.average == "binary" and confusion.shape[-2:] != (2, 2):
+        n_rows, n_classes = true.shape[-1], predicted.shape[-1]
+        if self.average == "binary" and (n_rows, n_classes) != (2, 2):
             raise ShapeError(
-                f"metric {self.name!r} is for two classes. Got matrices of {confusion.shape[-2:]}; "
+                f"metric {self.name!r} is for two classes. Got matrices of {(n_rows, n_classes)}; "
                 "see average='macro' (for f1: MacroF1) and average='one_vs_rest'"
             )
-        if self.average == "one_vs_rest" and self.positive >= confusion.shape[-1]:
+        if self.average == "one_vs_rest" and self.positive >= n_classes:
             raise ShapeError(
                 f"metric {self.name!r} is about the class at position {self.positive}, but there are "
-                f"{confusion.shape[-1]} classes: give a position below {confusion.shape[-1]}"
+                f"{n_classes} classes: give a position below {n_classes}"
             )
-        counts = [np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)]
+        whole = true.sum(axis=-1, keepdims=True)
         if self.average == "micro":
-            counts = [count.sum(axis=-1, keepdims=True) for count in counts]
-        hits, true, predicted = counts
+            hits, predicted = (count.sum(axis=-1, keepdims=True) for count in (hits, predicted))
+            true = whole
         a, b, c = self.coefficients
-        sizes = (a - b - c) * hits + b * true + c * predicted
-        return hits, or_zero(sizes, confusion.sum(axis=(-2, -1))[..., None])
+        return hits, or_zero((a - b - c) * hits + b * true + c * predicted, whole)
 
-    def _shares(self, confusion: FloatArray) -> FloatArray:
+    def _shares(self, true: FloatArray) -> FloatArray:
         """Return the weight of each class in the average."""
         if self.average == "weighted":
-            true = confusion.sum(axis=-1)
             return ratio(true, true.sum(axis=-1, keepdims=True))
         if self.average in OF_ONE_CLASS:
-            return np.asarray(np.eye(confusion.shape[-1])[self.positive])
-        return np.full(1, 1.0 if self.average == "micro" else 1 / confusion.shape[-1])
+            return np.asarray(np.eye(true.shape[-1])[self.positive])
+        return np.full(1, 1.0 if self.average == "micro" else 1 / true.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)

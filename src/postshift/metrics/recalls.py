@@ -49,8 +49,11 @@ class RecallMetric(ABC):
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the metric of each matrix, 0 for a matrix without rows."""
         self.check_shape(confusion)
-        sizes = confusion.sum(axis=-1)
-        return of_present(self.of_recalls, ratio(own_class(confusion), sizes), sizes > 0)
+        return self._of_hits(own_class(confusion), confusion.sum(axis=-1))
+
+    def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the metric of the hits and row sums of each matrix, 0 without rows."""
+        return self._of_hits(hits, true)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the slopes in the column of the own class, with the class priors held fixed."""
@@ -58,6 +61,10 @@ class RecallMetric(ABC):
         sizes = confusion.sum(axis=-1)
         slopes = slopes_of_present(self.slopes, ratio(own_class(confusion), sizes), sizes > 0)
         return onto_own_class(ratio(slopes, sizes), confusion)
+
+    def _of_hits(self, hits: FloatArray, true: FloatArray) -> FloatArray:
+        """Return the metric of the recalls of the categories that have rows."""
+        return of_present(self.of_recalls, ratio(hits, true), true > 0)
 
 
 @dataclass(frozen=True, slots=True)
