@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from postshift import Rows
 from postshift.core.queries import without_queries
 from postshift.exceptions import MetricError
-from postshift.metrics import Accuracy, GMean, MacroF1
+from postshift.metrics import Accuracy, CohenKappa, GMean, MacroF1
 from postshift.rules import PluginSearch, Problem
-from postshift.rules.search import _values_at, distinct_cuts
+from postshift.rules.search import Line, _near, _searched, distinct_cuts, overtaking
 from tests.rules.helpers import big, labelled, value_of
 
 METRICS = st.sampled_from([Accuracy(), GMean(), MacroF1()])
@@ -70,8 +71,7 @@ def test_the_search_believes_what_its_weights_give(seed):
     problem = Problem.labelled(None, Rows.of(eta, labels=labels), GMean())
     for label in range(3):
         weights = np.array([1.0, 1.3, 0.7])
-        cuts = distinct_cuts(weights, eta, label)
-        values = without_queries(_values_at(problem, weights, label, cuts))
+        cuts, values = _searched(problem, eta.T, weights, label)
         for cut, value in zip(cuts, values, strict=True):
             weights[label] = cut
             assert value == pytest.approx(value_of(GMean(), labels, (weights * eta).argmax(axis=1)), abs=1e-12)
@@ -92,3 +92,27 @@ def test_a_metric_that_raises_is_named():
     problem = big(Broken())
     with pytest.raises(MetricError, match="raised ZeroDivisionError: no profit today"):
         without_queries(PluginSearch().fit(problem))
+
+
+@pytest.mark.parametrize("metric", [MacroF1(), GMean(), CohenKappa("quadratic")], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("tail", [1.0, 40.0])
+def test_of_many_rows_the_cuts_near_the_best_of_a_grid_are_tried(metric, tail):
+    """The best of all cuts is found, or one that is next to as good; the values told are those of the labels."""
+    rng = np.random.default_rng(3)
+    logits = tail * rng.normal(size=(3000, 4))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    eta = softmax(logits - [0, 1, 2, 0], axis=1)
+    problem = Problem.labelled(None, Rows.of(eta, labels=labels), metric)
+    weights = np.array([1.0, 1.3, 0.7, 2.0])
+    for label in range(4):
+        cuts, values = _searched(problem, eta.T, weights, label)
+        assert len(cuts) < 1500
+        line = Line(problem, np.argmax(np.where(np.arange(4) == label, -1, weights * eta), axis=1), label)
+        logs = np.log(overtaking(weights, eta, label))
+        _, all_values = _near(line, logs, np.arange(3000))
+        assert values.max() <= all_values.max() + 1e-12
+        assert values.max() >= all_values.max() - 1e-3
+        for place in (0, len(cuts) // 2, np.argmax(values)):
+            tried = np.where(np.arange(4) == label, cuts[place], weights)
+            found = value_of(metric, labels, (tried * eta).argmax(axis=1))
+            assert values[place] == pytest.approx(found, abs=1e-9)
