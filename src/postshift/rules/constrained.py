@@ -125,19 +125,22 @@ class Constrained:
         owners = [owner for owner in bounded for _ in owner.pieces(found.confusion)]
         shifts = []
         for piece, owner in zip(found.pieces, owners, strict=True):
-            influence = piece.influence(found.confusion)
+            is_tangent = piece.kind == "tangent"  # it touches the metric elsewhere
+            influence = (owner if is_tangent else piece).influence(found.confusion)
             apart = influence[categories, labels] - np.einsum("nr,rn->n", chances, influence[:, labels])
             noise = float(np.sqrt(np.sum((weights * apart) ** 2)))
-            gap = _seen(piece, owner, labelled) - piece.value(found.confusion) if piece.has_rows(labelled) else 0.0
+            gap = 0.0
+            if piece.has_rows(labelled):
+                gap = _seen(piece, owner, labelled) - _seen(piece, owner, found.confusion)
             kept = max(0.0, 1 - (noise / gap) ** 2) if gap else 0.0
             error = float(np.sqrt(np.sum(found.confusion * influence**2) / n_rows))
             shifts.append(-kept * gap - piece.sign * owner.constraint.margin * error)
         return np.array(shifts)
 
 
-def _seen(piece: Piece, owner: BoundedMetric, labelled: FloatArray) -> float:
-    """Return the value of a piece on labels; a tangent is that of the metric itself."""
-    return owner.value(labelled) if piece.kind == "tangent" else piece.value(labelled)
+def _seen(piece: Piece, owner: BoundedMetric, confusion: FloatArray) -> float:
+    """Return the value of a piece; for a tangent, that of the metric itself."""
+    return owner.value(confusion) if piece.kind == "tangent" else piece.value(confusion)
 
 
 def best_posterior(problem: Problem) -> Posterior:

@@ -7,7 +7,7 @@ g" among the rows of class i. If the basis has the groups, this is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,6 +27,7 @@ from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.penalised import Penalised
 
 N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
+N_BISECTIONS = 12  # of the way back to a solution that meets the constraints
 TOL = 1e-4
 # How much stricter the bounds of a series of rules are, as shares; below 0, they are looser.
 SHIFTS = (0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, -0.01, -0.03, -0.06, -0.1)
@@ -194,30 +195,78 @@ class ConstrainedProgram:
             raise InfeasibleError(self._conflict(error), conflict=error.conflict, nearest=error.nearest) from None
 
     def _solved(self, shifts: FloatArray | None) -> ConstrainedSolution:
-        """Return the best single rule; constraints that are not linear are replaced by their tangents."""
-        at = self.start
-        for _ in range(N_TANGENTS):
+        """Return the best single rule; constraints that are not linear are replaced by their tangents.
+
+        If the tangents cannot be met where they are taken first, they are taken where the constraints hold, and
+        solutions that leave the constraints are moved back.
+        """
+        at, safe, excess = self.start, None, partial(self._excess, shifts)
+        for attempt in range(N_TANGENTS):
             pieces = self.pieces(at)
+            is_exact = all(piece.kind != "tangent" for piece in pieces)
             program = self._program.with_limits(self._limits(pieces, shifts))
             value = partial(self._value, program.limits)
-            found = program.ascend(value, self._gradient)
+            try:
+                found = program.ascend(value, self._gradient)
+            except InfeasibleError as error:
+                if is_exact or attempt == N_TANGENTS - 1:
+                    raise
+                found = self._elsewhere(error, excess, value) if attempt == 0 else error.nearest
+                safe = found if excess(found.rates) <= TOL else safe
+            else:
+                if is_exact or (safe is None and excess(found.rates) <= TOL):
+                    break
+                if safe is not None:
+                    last, found = safe, self._moved_back(found, safe, excess, value)
+                    if found.value <= value(last.rates) + TOL:
+                        break
+                    safe = found
             at = self.expectation.confusion(found.rates)
-            if all(piece.kind != "tangent" for piece in pieces) or self._excess(at, shifts) <= TOL:
-                break
-        rule, rates = program.single_rule(found, value)
+        rule, rates = program.single_rule(found, value, excess=None if is_exact else excess)
         confusion = self.expectation.confusion(rates)
         return ConstrainedSolution(
             rule=rule, confusion=confusion, value=self.objective.value(confusion), pieces=pieces, randomised=found
         )
 
+    def _elsewhere(
+        self, error: InfeasibleError, excess: Callable[[FloatArray], float], value: Callable[[FloatArray], float]
+    ) -> RateSolution:
+        """Return where to take tangents next, after those of one place could not be met.
+
+        It is on the way from the nearest place to the one where the constraint that is missed most is best.
+        """
+        nearest: RateSolution = error.nearest
+        confusion = self.expectation.confusion(nearest.rates)
+        best = self._best_of(max(self.constraints, key=lambda each: each.miss(confusion)))
+        return self._moved_back(nearest, best, excess, value) if excess(best.rates) <= TOL else best
+
+    def _moved_back(
+        self,
+        found: RateSolution,
+        safe: RateSolution,
+        excess: Callable[[FloatArray], float],
+        value: Callable[[FloatArray], float],
+    ) -> RateSolution:
+        """Return the mixture of a solution and one that meets the constraints which is closest to the first."""
+        low, high = 0.0, 1.0
+        for _ in range(N_BISECTIONS if excess(found.rates) > TOL else 0):
+            middle = (low + high) / 2
+            meets = excess((1 - middle) * safe.rates + middle * found.rates) <= TOL
+            low, high = (middle, high) if meets else (low, middle)
+        step = 1.0 if excess(found.rates) <= TOL else low
+        return self._program.mixed(safe, found, step, value)
+
     def reach(self, constraint: BoundedMetric) -> float:
         """Return the best value that a constraint's metric can have, whatever the other constraints say."""
+        return constraint.value(self.expectation.confusion(self._best_of(constraint).rates))
+
+    def _best_of(self, constraint: BoundedMetric) -> RateSolution:
+        """Return the solution that is best for a constraint's metric alone."""
         sign = -constraint.constraint.sign
-        found = self._program.ascend(
+        return self._program.ascend(
             lambda rates: sign * constraint.value(self.expectation.confusion(rates)),
             lambda rates: sign * self.expectation.on_rates(constraint.slopes(self.expectation.confusion(rates))),
         )
-        return float(sign * found.value)
 
     def _conflict(self, error: InfeasibleError) -> str:
         """Return the message that the constraints exclude each other, with what each can reach on these rows."""
@@ -254,8 +303,9 @@ class ConstrainedProgram:
         """Return the gradient of the smooth part of the objective."""
         return self.expectation.on_rates(self.objective.slopes(self.expectation.confusion(rates)))
 
-    def _excess(self, confusion: FloatArray, shifts: FloatArray | None) -> float:
-        """Return by how much the worst constraint misses its shifted bound."""
+    def _excess(self, shifts: FloatArray | None, rates: FloatArray) -> float:
+        """Return by how much the worst constraint misses its shifted bound; 0 if none does."""
+        confusion = self.expectation.confusion(rates)
         strict = self.strict_pieces(confusion)
         moved = np.zeros(len(strict)) if shifts is None else shifts
         misses = [piece.miss(confusion) - piece.sign * move for piece, move in zip(strict, moved, strict=False)]
