@@ -113,7 +113,7 @@ def test_prices_and_optimum_on_more_rows(basis, n_rows):
     assert found.prices @ limits.bounds + highest == pytest.approx(found.value, abs=1e-8)  # the prices are optimal
     # With so many rows, prices are unique up to the distance of two rows.
     np.testing.assert_allclose(found.prices, -whole.ineqlin.marginals, atol=2e-5)
-    loose = RateProgram(program._rates, n_bases=3, n_classes=4, limits=limits, tol=1e-4).maximise(goal)
+    loose = RateProgram(program.rates, n_bases=3, n_classes=4, limits=limits, tol=1e-4).maximise(goal)
     assert loose.value == pytest.approx(-whole.fun, abs=1e-4)
     assert loose.n_passes < found.n_passes
 
@@ -198,7 +198,7 @@ def test_a_single_rule_meets_the_limits_and_loses_little():
     rule, rates = program.single_rule(found, lambda rates: float(np.sum(goal * rates)))
     assert limits.excess(rates).max() <= 1e-9
     assert found.value - np.sum(goal * rates) < 2e-3
-    np.testing.assert_array_equal(program._rates(rule), rates)
+    np.testing.assert_array_equal(program.rates(rule), rates)
 
 
 def test_limits_of_different_lengths():

@@ -210,7 +210,7 @@ class RateProgram:
         tol: float = 1e-4,
         max_passes: int = 2000,
     ) -> None:
-        self._rates, self._shape, self._tol, self._max_passes = rates, (n_bases, n_classes, n_classes), tol, max_passes
+        self.rates, self._shape, self._tol, self._max_passes = rates, (n_bases, n_classes, n_classes), tol, max_passes
         self.limits = limits
         self.rules: list[PlugIn] = []
         self.columns: list[FloatArray] = []
@@ -399,7 +399,7 @@ class RateProgram:
         """Return the rates of the rule that maximises ``<direction, T>``; keep both."""
         rule = self._plug_in(direction)
         self.rules.append(rule)
-        self.columns.append(self._rates(rule))
+        self.columns.append(self.rates(rule))
         return self.columns[-1]
 
     def _plug_in(self, direction: FloatArray) -> PlugIn:

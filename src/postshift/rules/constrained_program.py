@@ -120,6 +120,25 @@ class RateObjective:
         return [] if self.gap is None else self.gap.pieces(confusion)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RateLimit:
+    """A limit ``<coefficients, T> <= bound`` on rates, such as the tangent of a function that is known by its scores.
+
+    Attributes
+    ----------
+    name : str
+        What is limited.
+    coefficients : array of shape (L, m, m)
+        The coefficients of T.
+    bound : float
+        The upper bound.
+    """
+
+    name: str
+    coefficients: FloatArray
+    bound: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConstrainedSolution:
     """A single rule that meets the constraints, and the randomised one that the rate program found.
@@ -158,6 +177,9 @@ class ConstrainedProgram:
         The constraints.
     """
 
+    goal: FloatArray | None = None  # coefficients (L, m, m) of T that take the place of the objective
+    limits: tuple[RateLimit, ...] = ()  # limits beside the constraints
+
     def __init__(
         self, expectation: Expectation, objective: RateObjective, constraints: Sequence[BoundedMetric]
     ) -> None:
@@ -172,6 +194,15 @@ class ConstrainedProgram:
         """Return the program with other constraints; both share the rules that they know."""
         other = copy(self)
         other.constraints = tuple(constraints)
+        return other
+
+    def with_limits(self, limits: Sequence[RateLimit], *, goal: FloatArray | None = None) -> ConstrainedProgram:
+        """Return the program with limits beside the constraints and, if given, a linear objective in place of its own.
+
+        Both share the rules that they know.
+        """
+        other = copy(self)
+        other.limits, other.goal = tuple(limits), goal
         return other
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
@@ -200,7 +231,7 @@ class ConstrainedProgram:
         If the tangents cannot be met where they are taken first, they are taken where the constraints hold, and
         solutions that leave the constraints are moved back.
         """
-        at, safe, excess = self.start, None, partial(self._excess, shifts)
+        at, safe, excess = self.start, None, partial(self.excess, shifts)
         for attempt in range(N_TANGENTS):
             pieces = self.pieces(at)
             is_exact = all(piece.kind != "tangent" for piece in pieces)
@@ -225,7 +256,7 @@ class ConstrainedProgram:
         rule, rates = program.single_rule(found, value, excess=None if is_exact else excess)
         confusion = self.expectation.confusion(rates)
         return ConstrainedSolution(
-            rule=rule, confusion=confusion, value=self.objective.value(confusion), pieces=pieces, randomised=found
+            rule=rule, confusion=confusion, value=self.value(rates), pieces=pieces, randomised=found
         )
 
     def _elsewhere(
@@ -285,28 +316,43 @@ class ConstrainedProgram:
         moved = np.zeros(len(pieces)) if shifts is None else shifts
         spaces = [piece.half_space(piece.bound + shift, self.start) for piece, shift in zip(pieces, moved, strict=True)]
         n_soft = len(self.objective.pieces(self.start))
+        rows = [self.expectation.on_rates(space) for space in spaces] + [each.coefficients for each in self.limits]
+        n_strict, n_beside = len(pieces) - n_soft, len(self.limits)
         return Limits(
-            coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(
-                -1, *self._program.columns[0].shape
-            ),
-            bounds=np.zeros(len(pieces)),
-            names=tuple(piece.name for piece in pieces),
-            slacks=np.array([-1] * (len(pieces) - n_soft) + [0] * n_soft, dtype=np.intp),
+            coefficients=np.array(rows).reshape(-1, *self._program.columns[0].shape),
+            bounds=np.array([0.0] * len(pieces) + [each.bound for each in self.limits]),
+            names=(*(piece.name for piece in pieces), *(each.name for each in self.limits)),
+            slacks=np.array([-1] * n_strict + [0] * n_soft + [-1] * n_beside, dtype=np.intp),
             costs=np.array([self.objective.cost] if n_soft else []),
         )
 
+    def value(self, rates: FloatArray) -> float:
+        """Return the objective of rates."""
+        if self.goal is not None:
+            return float(np.sum(self.goal * rates))
+        return self.objective.value(self.expectation.confusion(rates))
+
+    def rates(self, rule: PlugIn) -> FloatArray:
+        """Return the expected rates T of a rule."""
+        return self._program.rates(rule)
+
     def _value(self, limits: Limits, rates: FloatArray) -> float:
         """Return the metric of rates, less the cost of the slack that they need."""
+        if self.goal is not None:
+            return self.value(rates)
         return float(self.objective.metric.value(self.expectation.confusion(rates))) - limits.penalty(rates)
 
     def _gradient(self, rates: FloatArray) -> FloatArray:
         """Return the gradient of the smooth part of the objective."""
+        if self.goal is not None:
+            return self.goal
         return self.expectation.on_rates(self.objective.slopes(self.expectation.confusion(rates)))
 
-    def _excess(self, shifts: FloatArray | None, rates: FloatArray) -> float:
-        """Return by how much the worst constraint misses its shifted bound; 0 if none does."""
+    def excess(self, shifts: FloatArray | None, rates: FloatArray) -> float:
+        """Return by how much rates miss the shifted bound of the worst constraint, or a limit beside; 0 if none."""
         confusion = self.expectation.confusion(rates)
         strict = self.strict_pieces(confusion)
         moved = np.zeros(len(strict)) if shifts is None else shifts
         misses = [piece.miss(confusion) - piece.sign * move for piece, move in zip(strict, moved, strict=False)]
-        return float(max(misses, default=0.0))
+        beside = [float(np.sum(each.coefficients * rates)) - each.bound for each in self.limits]
+        return float(max([*misses, *beside], default=0.0))
