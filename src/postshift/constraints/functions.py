@@ -73,11 +73,11 @@ class BoundedFunction:
         """Return by how much a value misses the bound; negative if there is room."""
         return self.constraint.sign * (value - self.constraint.bound)
 
-    def standard_error(self, predicted: IntArray, rows: IntArray | None = None) -> float:
-        """Return the standard error of the function, from rows that are drawn with replacement."""
+    def standard_error(self, predicted: IntArray, rows: IntArray | None = None, *, n_draws: int = N_DRAWS) -> float:
+        """Return the standard error of the function, from rows that are drawn with replacement, always the same."""
         places = np.arange(len(self.labels)) if rows is None else rows
         rng, found = np.random.default_rng(0), []
-        for _ in range(N_DRAWS):
+        for _ in range(n_draws):
             drawn = _with_every_class(self.labels[places], rng)
             found.append(self.value(predicted[drawn], places[drawn]))
         return float(np.std(np.asarray(found, dtype=np.float64)))

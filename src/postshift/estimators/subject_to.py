@@ -12,7 +12,7 @@ from scipy import stats
 
 from postshift._validation import FloatArray, IntArray, check_in_range
 from postshift.constraints.functions import BoundedFunction
-from postshift.constraints.p_values import without_test
+from postshift.constraints.p_values import has_test, without_test
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
@@ -110,16 +110,25 @@ class SubjectTo:
                 "confidence=... out, or use a metric of the catalogue or from_confusion"
             )
 
+    def testable(self, n_classes: int) -> tuple[str, ...]:
+        """Return the texts of the constraints that have a test."""
+        everywhere = self._everywhere(n_classes)
+        return tuple(str(each.constraint) for each in self.constraints if all(map(has_test, each.pieces(everywhere))))
+
     def check_labels(self, val: Rows) -> None:
         """Raise if there are no labels and a constraint needs them."""
-        shape = self.n_groups * val.n_classes, val.n_classes
-        anywhere = np.full(shape, 1 / np.prod(shape))
+        everywhere = self._everywhere(val.n_classes)
         for each in self.constraints if val.labels is None else ():
-            if any(piece.needs_labels for piece in each.pieces(anywhere)):
+            if any(piece.needs_labels for piece in each.pieces(everywhere)):
                 raise MetricError(
                     f"{str(each.constraint)!r} needs validation labels, and the metric has its own: give y_val, or "
                     "bound what is known without labels, rate[CLASS] or demographic_parity"
                 )
+
+    def _everywhere(self, n_classes: int) -> FloatArray:
+        """Return a confusion matrix with rows in every cell."""
+        shape = self.n_groups * n_classes, n_classes
+        return np.full(shape, 1 / np.prod(shape))
 
     def rule(self, basis: str, problem: Problem) -> Constrained | ConstrainedByProbes:
         """Return the rule to fit; functions that only return scores are probed."""
@@ -303,14 +312,15 @@ def pos_label_of_metric(owner: Any) -> Any:
     return None if any(each.term.is_of_open_class for each in given) else owner.pos_label
 
 
-def warn_of_violations(records: Sequence[ConstraintRecord]) -> None:
-    """Warn of constraints that do not hold on rows that were not used for the fit."""
+def warn_of_violations(records: Sequence[ConstraintRecord], *, testable: Sequence[str] = ()) -> None:
+    """Warn of constraints that do not hold on rows that were not used for the fit; ``testable`` ones have a test."""
     for record in records:
         if not record.holds:
+            guarantee = "confidence=0.95 for a guarantee, " if record.text in testable else ""
             warnings.warn(
                 f"{record.text!r} does not hold on the validation rows that were not used for the fit: the value is "
                 f"{record.value:.3f} (95 % interval {record.low:.3f} to {record.high:.3f}). Give margin=1 for one "
-                "standard error of safety, confidence=0.95 for a guarantee, or more rows",
+                f"standard error of safety, {guarantee}or more rows",
                 ConstraintWarning,
                 stacklevel=4 + WRAPPED,
             )

@@ -27,8 +27,10 @@ from postshift.rules.probed import Probed, Prober
 from postshift.rules.problem import Problem
 
 STEPS = np.arange(1, 9) / 8  # on the way from one rule to the next
-FINE_STEPS = np.arange(-7, 8) / 64  # around the best of them
+CLOSER = np.arange(-7, 8) / 8  # around the best of them, in units of the last step
+N_CLOSER = 2  # how often the search goes closer
 N_STARTS = 2  # the solution for the known constraints, and the model as it is
+FEW_DRAWS = 30  # of rows, for the standard error of a function in a margin
 FEASIBLE = 1e-9  # a constraint that is missed by less holds
 SETTLED = 1e-5  # of the scale of the metric: a smaller gain ends the search
 
@@ -73,7 +75,7 @@ class ConstrainedByProbes:
         if problem.is_labelled:
             return 0
         n_probes = 1 + problem.val.functions(self.basis).shape[1] * FULL.probes.n_probes(problem.n_classes)
-        n_between = len(STEPS) + len(FINE_STEPS)
+        n_between = len(STEPS) + N_CLOSER * len(CLOSER)
         return int(N_STARTS + n_between + self.max_iter * (n_probes + n_between))
 
     def check(self, problem: Problem) -> None:
@@ -167,14 +169,14 @@ class _Search:
     def best_between(self, here: _Measured, target: PlugIn) -> Fit[_Measured]:
         """Return the best rule on the way from one rule to another: weights are averaged, functions are measured."""
         low, high = _centred(here.rule), _centred(target)
-        best, places = here, STEPS
-        for _ in range(2):
+        best, places, width = here, STEPS, STEPS[0]
+        for _ in range(1 + N_CLOSER):
             weights = [(1 - step) * low + step * high for step in places]
             found = yield from self._measured([_plug_in(each) for each in weights])
             top = _best(found)
             if not top.is_better(best):
                 break
-            best, places = top, places[found.index(top)] + FINE_STEPS
+            best, places, width = top, places[found.index(top)] + width * CLOSER, width / 8
         return best
 
     def _tangent(self, function: BoundedFunction, here: _Measured) -> RateLimit | None:
@@ -216,7 +218,7 @@ class _Search:
     def _safety(self, function: BoundedFunction, labels: IntArray) -> float:
         """Return the margin of a function's constraint."""
         margin = function.constraint.margin
-        return margin * function.standard_error(labels, self.problem.rows) if margin > 0 else 0.0
+        return margin * function.standard_error(labels, self.problem.rows, n_draws=FEW_DRAWS) if margin > 0 else 0.0
 
     def _labels(self, rule: PlugIn) -> IntArray:
         """Return the labels of a rule on the validation rows."""
