@@ -100,11 +100,11 @@ class SubjectTo:
                 "the confusion matrix: leave it out, or wrap a function of the confusion matrix in from_confusion"
             )
 
-    def check_guarantee(self, problem: Problem) -> None:
-        """Raise if the metric or a constraint has no test because it only returns scores."""
+    def check_guarantee(self, *, by_scores: bool) -> None:
+        """Raise if a constraint, or the metric (``by_scores``), only returns scores: these have no test."""
         for each in self.functions:
             raise MetricError(without_test(each.constraint))
-        if not problem.is_labelled:
+        if by_scores:
             raise MetricError(
                 "the metric only scores labels, but a guarantee needs a metric of the confusion matrix: leave "
                 "confidence=... out, or use a metric of the catalogue or from_confusion"

@@ -303,13 +303,15 @@ class ConstrainedProgram:
         """Return the message that the constraints exclude each other, with what each can reach on these rows."""
         nearest = self.expectation.confusion(error.nearest.rates)
         missed = [each for each in self.constraints if each.miss(nearest) > -TOL]
+        compromise = ", {:.3f} in the nearest compromise" if len(self.constraints) > 1 else ""
+        alone = " alone" if len(self.constraints) > 1 else ""
         facts = [
-            f"{each.constraint.term} reaches {self.reach(each):.3f} at best alone, {each.value(nearest):.3f} in the "
-            f"nearest compromise ({each.constraint.sense} {each.constraint.bound:g} is asked)"
+            f"{each.constraint.term} reaches {self.reach(each):.3f} at best{alone}"
+            f"{compromise.format(each.value(nearest))} ({each.constraint.sense} {each.constraint.bound:g} is asked)"
             for each in missed or self.constraints
         ]
         together = "constraints" if len(missed) != 1 else "constraint"
-        return f"no classifier meets the {together} on these rows: {'; '.join(facts)}. Relax a bound"
+        return f"no classifier meets the {together} on these rows, in expectation: {'; '.join(facts)}. Relax a bound"
 
     def _limits(self, pieces: Sequence[Piece], shifts: FloatArray | None) -> Limits:
         """Return the limits of pieces; those of the gap share a slack."""
