@@ -181,4 +181,4 @@ def test_wrong_constraints_are_one_line_and_leave_nothing(options, text, folder,
 def test_a_metric_that_only_scores_labels(folder, tmp_path):
     (tmp_path / "mine.py").write_text("def hits(y_true, y_pred):\n    return (y_true == y_pred).mean()\n")
     done = fit(folder, tmp_path / "run", *BOTH, metric=f"{tmp_path / 'mine.py'}:hits")
-    assert (done.code, "constraints need a metric of the confusion matrix" in done.error) == (2, True)
+    assert done.code == 0, done.err

@@ -338,10 +338,12 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
 def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
     """Return warnings about the answers, and show them: they do not depend on the labels, or have another scale.
 
+    Two rules may score the same by chance.
+
     With folds, the scale does not matter and is None.
     """
     found = []
-    if len(values) > 1 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
+    if len(values) > 2 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
         found.append(
             f"all {len(values)} rules scored the same, {values[0]:.3f}, although their labels differ: does the metric "
             "read the labels? If the classes have names, pass them (classes=...)"
