@@ -6,11 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import make_scorer
 
 from postshift.constraints import Constraint, Rate, Value
+from postshift.constraints.functions import BoundedFunction
 from postshift.constraints.pieces import resolve_constraint, slopes_of
 from postshift.exceptions import MetricError, SettingError
-from postshift.metrics import Accuracy, ExpectedCost, ExpectedReward, FBeta, GMean, WorstGroup, from_confusion
+from postshift.metrics import (
+    Accuracy,
+    ExpectedCost,
+    ExpectedReward,
+    FBeta,
+    GMean,
+    WorstGroup,
+    from_confusion,
+    from_labels,
+    from_predictions,
+)
 
 CLASSES = ("no", "maybe", "yes")
 COSTS = np.array([[0.0, 1.0, 4.0], [0.5, 0.0, 1.0], [3.0, 2.0, -1.0]])
@@ -291,10 +303,28 @@ def test_groups_are_needed(text):
         resolved(text, n_groups=None)
 
 
-@pytest.mark.parametrize("metric", [Accuracy, np.mean, 3])
-def test_what_is_not_a_metric_of_the_matrix(metric):
-    with pytest.raises(MetricError, match="not a function of the confusion matrix"):
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (Accuracy, "must be an instance"),
+        (np.mean, "not .y_true, y_pred"),
+        (3, "metric must be a name"),
+        (from_predictions(len), "has its own labels, so it cannot be bounded"),
+    ],
+)
+def test_what_cannot_be_bounded(metric, message):
+    with pytest.raises(MetricError, match=message):
         resolved(Value(metric) >= 0.5)
+
+
+def test_a_function_of_labels_stays_one_with_its_sign():
+    def waste_cost(y_true, y_pred):
+        return float(np.mean(y_true != y_pred))
+
+    for metric in (waste_cost, from_labels(waste_cost, greater_is_better=False), make_scorer(waste_cost)):
+        found = resolved(Value(metric) <= 0.5)
+        assert isinstance(found, BoundedFunction)
+        assert found.function.sign == 1
 
 
 def test_a_metric_of_other_groups():

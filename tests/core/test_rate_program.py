@@ -113,7 +113,7 @@ def test_prices_and_optimum_on_more_rows(basis, n_rows):
     assert found.prices @ limits.bounds + highest == pytest.approx(found.value, abs=1e-8)  # the prices are optimal
     # With so many rows, prices are unique up to the distance of two rows.
     np.testing.assert_allclose(found.prices, -whole.ineqlin.marginals, atol=2e-5)
-    loose = RateProgram(program._rates, n_bases=3, n_classes=4, limits=limits, tol=1e-4).maximise(goal)
+    loose = RateProgram(program.rates, n_bases=3, n_classes=4, limits=limits, tol=1e-4).maximise(goal)
     assert loose.value == pytest.approx(-whole.fun, abs=1e-4)
     assert loose.n_passes < found.n_passes
 
@@ -198,9 +198,34 @@ def test_a_single_rule_meets_the_limits_and_loses_little():
     rule, rates = program.single_rule(found, lambda rates: float(np.sum(goal * rates)))
     assert limits.excess(rates).max() <= 1e-9
     assert found.value - np.sum(goal * rates) < 2e-3
-    np.testing.assert_array_equal(program._rates(rule), rates)
+    np.testing.assert_array_equal(program.rates(rule), rates)
 
 
 def test_limits_of_different_lengths():
     with pytest.raises(SettingError, match="one entry per limit"):
         Limits(coefficients=np.zeros((2, 1, 2, 2)), bounds=np.zeros(2), names=("one",))
+
+
+def test_a_mixture_of_two_solutions():
+    rng = np.random.default_rng(0)
+    rows = Rows.of(rng.dirichlet(np.ones(3), size=300), labels=np.zeros(300, dtype=np.intp))
+    nothing = Limits(coefficients=np.empty((0, 1, 3, 3)), bounds=np.empty(0))
+    rates_of = expected_rates(MemoryEngine(rows, n_categories=1))
+    program = RateProgram(rates_of, n_bases=1, n_classes=3, limits=nothing)
+    goals = rng.normal(size=(2, 1, 3, 3))
+    first, second = (program.maximise(goal) for goal in goals)
+
+    def value(rates):
+        return float(np.sum(goals[1] * rates))
+
+    found = program.mixed(first, second, 0.25, value)
+    np.testing.assert_allclose(found.rates, 0.75 * first.rates + 0.25 * second.rates)
+    np.testing.assert_allclose(
+        np.tensordot(found.shares, np.stack(program.columns[: len(found.shares)]), 1), found.rates
+    )
+    np.testing.assert_allclose(program.rates(found.mixture), found.rates)
+    assert found.value == pytest.approx(value(found.rates))
+    # A single rule is chosen by the constraint itself, if limits are only its tangent.
+    rule, rates = program.single_rule(second, value, excess=lambda rates: rates[0, :, 0].sum() - 0.2)
+    assert rates[0, :, 0].sum() <= 0.2
+    np.testing.assert_allclose(program.rates(rule), rates)

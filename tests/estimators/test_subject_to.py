@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from postshift import PostShiftClassifier, PostShifter
+from postshift import PostShiftClassifier, PostShifter, frontier, power
 from postshift.constraints import Constraint, Rate, Recall, Value
 from postshift.exceptions import (
     ConstraintWarning,
@@ -205,9 +205,53 @@ def test_what_to_do_without_a_certificate_is_one_of_two(rows):
         from_labels(lambda y_true, y_pred: float(np.mean(y_true == y_pred)), name="own"),
     ],
 )
-def test_metrics_that_only_score_labels_are_refused(rows, metric):
-    with pytest.raises(MetricError, match="constraints need a metric of the confusion matrix"):
-        of_words(metric, subject_to="recall[yes] >= 0.8").fit(rows.eta, rows.y)
+def test_metrics_that_only_score_labels_have_no_frontier(rows, metric):
+    with pytest.raises(MetricError, match="'own' only scores labels, but a frontier needs a metric of the confusion"):
+        frontier(None, rows.eta, rows.y, metric=metric, subject_to="recall[yes] >= 0.8", classes=NAMES)
+    bounded = Value(from_labels(lambda y_true, y_pred: float(np.mean(y_true == y_pred)), name="own")) >= 0.5
+    with pytest.raises(MetricError, match="bounds a function that only scores labels, but a frontier needs"):
+        frontier(None, rows.eta, rows.y, metric="accuracy", subject_to=bounded, classes=NAMES)
+
+
+def test_power_of_a_function():
+    with pytest.raises(MetricError, match="has no test and cannot be certified: leave confidence"):
+        power(confusion=[[0.8, 0.1], [0.05, 0.05]], subject_to=Value(np.array_equal) >= 0.5)
+
+
+def test_a_function_with_a_column_and_groups_of_other_constraints(rows):
+    """What one constraint reads is not given to the other, or to the metric."""
+    seen = []
+
+    def own(y_true, y_pred, amount):
+        seen.append(amount.shape == y_true.shape)
+        return float(np.mean(amount * (y_true == y_pred)))
+
+    def hits(y_true, y_pred):
+        return float(np.mean(y_true == y_pred))
+
+    shifter = of_words(hits, subject_to=["demographic_parity <= 0.2", Value(from_labels(own)) >= 0.3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstraintWarning)
+        shifter.fit(rows.eta, rows.y, phi_val=rows.phi, groups=rows.names, amount=np.ones(1000))
+    assert all(seen)
+    assert [each.text for each in shifter.constraints_] == ["demographic_parity <= 0.2", "own >= 0.3"]
+    assert shifter.score(rows.eta, rows.y, rows.phi) == pytest.approx(hits(rows.y, shifter.predict(rows.eta, rows.phi)))
+    with pytest.raises(SettingError, match="does not read 'amounts'"):
+        shifter.fit(rows.eta, rows.y, phi_val=rows.phi, groups=rows.names, amounts=np.ones(1000))
+
+
+def test_rows_of_weight_0_are_left_out_of_a_function(rows):
+    def weighted(y_true, y_pred, sample_weight):
+        return float(np.average(y_true == y_pred, weights=sample_weight))
+
+    weights = np.where(np.arange(1000) < 700, 1.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstraintWarning)
+        found, few = (
+            of_words("f1", subject_to=Value(weighted) >= 0.7).fit(rows.eta[:n], rows.y[:n], sample_weight_val=w)
+            for n, w in ((1000, weights), (700, None))
+        )
+    assert found.constraints_[0].value == pytest.approx(few.constraints_[0].value)
 
 
 def test_parameters_are_those_of_scikit_learn(rows):

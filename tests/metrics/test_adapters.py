@@ -43,6 +43,11 @@ def test_what_a_function_of_the_matrix_says_of_itself():
     assert from_confusion(np.trace, n_categories=6).n_categories == 6
 
 
+def test_weights_on_some_entries():
+    metric = from_confusion(lambda confusion: -confusion[2, 0], weighting=[(2, 0), (1, 1)])
+    assert metric.weighting == "entries 2-0 1-1"
+
+
 @pytest.mark.parametrize("settings", [{"weighting": "rows"}, {"scale": 0}, {"scale": np.inf}, {"n_categories": 1}])
 def test_settings_of_a_function_of_the_matrix(settings):
     with pytest.raises(SettingError, match=r"weighting|scale|n_categories"):

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from postshift import fw_eg
+from postshift import PostShifter, fw_eg
 from postshift.core.queries import without_queries
+from postshift.core.weighting import Entries
 from postshift.exceptions import LabelError, NotFinishedError, SettingError
-from postshift.metrics import GMean
+from postshift.metrics import GMean, from_confusion
 from postshift.rules import Influence, Paper, Problem, rule_named
 from tests.rules.helpers import answered, labelled, tables
 
@@ -60,3 +61,27 @@ def test_influence_by_soft_queries_equals_influence_by_confusion_matrices():
     np.testing.assert_array_equal(
         one.mixture.members[0].labels(problem.val.eta, problem.val.bases["user"]).shape, problem.val.labels.shape
     )
+
+
+def test_weights_on_some_entries():
+    """The metric says which entries it depends on; so does the rule itself."""
+    pairs = ((2, 0), (1, 1), (0, 0))
+    metric = from_confusion(lambda table: table[1, 1] + table[0, 0] - 2 * table[2, 0], weighting=pairs)
+    problem = labelled(metric)
+    found = without_queries(Paper("user").fit(problem))
+    assert {each.weighting for each in found.mixture.members} <= {Entries(pairs)}
+    full = from_confusion(metric.function)
+    asked = without_queries(Paper("user", weighting=pairs).fit(replace(problem, metric=full)))
+    np.testing.assert_array_equal(found.labels(problem.val), asked.labels(problem.val))
+    assert found.mixture.members[0].alpha.shape[1] == 3
+
+
+@pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
+def test_weights_on_some_entries_in_an_estimator():
+    _, val = tables()
+    metric = from_confusion(lambda table: table[1, 1] - table[0, 1], weighting=[(1, 1), (0, 1)], name="own")
+    shifter = PostShifter(metric, method="paper").fit(val.eta, val.labels)
+    assert shifter.mixture_.members[0].weighting.name == "entries 1-1 0-1"
+    outside = from_confusion(lambda table: table[1, 1], weighting=[(9, 9)], name="own")
+    with pytest.raises(SettingError, match=r"weighting has the entry \(9, 9\), but the classes are 0"):
+        PostShifter(outside, method="paper").fit(val.eta, val.labels)

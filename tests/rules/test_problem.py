@@ -42,3 +42,29 @@ def test_what_is_no_metric_is_refused_at_once(metric):
     train, val = tables()
     with pytest.raises(MetricError, match="metric must be a function of the confusion matrix"):
         Problem.labelled(train, val, metric)
+
+
+def test_counting_by_group_and_class():
+    """A problem that only returns scores counts rows for its constraints; without labels, by predicted class."""
+    _, val = tables()
+    groups, labels = np.arange(val.n_rows) % 2, np.argmax(val.eta, axis=1)
+    how = {"kind": "hard", "takes_subsets": True}
+    known = Problem.queried(None, val, reads_labels=True, **how).counting(groups, n_groups=2)
+    blind = Problem.queried(None, val, **how).counting(groups, n_groups=2)
+    assert not known.is_labelled
+    shape = 2, val.n_classes, val.n_classes
+    tables_ = [each.label_confusion(labels).reshape(shape) for each in (known, blind)]
+    np.testing.assert_allclose(*(table.sum(axis=1) for table in tables_))
+    assert tables_[0][1, 0, 1] == pytest.approx(
+        np.sum(val.row_weights[(groups == 1) & (val.labels == 0) & (labels == 1)]) / val.row_weights.sum()
+    )
+    some = np.array([5, 2, 9])
+    np.testing.assert_array_equal(known.take(some).categories, known.categories[some])
+
+
+@pytest.mark.parametrize("take", [np.array([4, 1, 7]), np.array([0])])
+def test_some_rows_know_their_numbers(take):
+    _, val = tables()
+    problem = Problem.labelled(None, val, GMean()).take(np.arange(3, 40)).take(take)
+    np.testing.assert_array_equal(problem.rows, take + 3)
+    assert problem.n_total == val.n_rows

@@ -15,6 +15,7 @@ from postshift.cli.files.file_table import read_rows
 from postshift.cli.metric_option import MetricOption
 from postshift.constraints import Constraint, read_constraints
 from postshift.constraints.terms import RATE
+from postshift.core.psi import ConfusionMetric
 from postshift.estimators.subject_to import SubjectTo, are_over_groups
 from postshift.exceptions import MetricError
 from postshift.metrics import resolve_metric
@@ -84,8 +85,9 @@ class SubjectToOption:
         n_classes, n_groups = len(layout.classes), None if known is None else len(known)
         try:
             limits = SubjectTo.of(self.constraints, classes=layout.classes, groups=known, pos_label=None)
-            limits.pooled(resolve_metric(metric.metric, classes=layout.classes, n_groups=n_groups), n_classes)
+            goal = resolve_metric(metric.metric, classes=layout.classes, n_groups=n_groups)
             if "confidence" in self.given:
+                limits.check_guarantee(by_scores=not isinstance(goal, ConfusionMetric))
                 shape = limits.n_groups * n_classes, n_classes
                 check_tests(limits.constraints, np.full(shape, 1 / np.prod(shape)))
         except MetricError as error:

@@ -24,6 +24,7 @@ from scipy.special import rel_entr
 
 from postshift._validation import FloatArray, IntArray
 from postshift.constraints.pieces import Kind, Piece
+from postshift.constraints.terms import Constraint
 
 TESTS: dict[Kind, str] = {
     "proportion": "binomial test, exact",
@@ -53,6 +54,15 @@ class TestResult:
 def has_test(piece: Piece) -> bool:
     """Return whether a piece can be certified."""
     return piece.kind in TESTS
+
+
+def without_test(constraint: Constraint) -> str:
+    """Return the message that a constraint has no test."""
+    return (
+        f"{str(constraint)!r} has no test and cannot be certified: leave confidence=... out, or bound one of recall, "
+        "precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, demographic_parity, "
+        "equal_opportunity, equalized_odds, ExpectedCost"
+    )
 
 
 def test_piece(piece: Piece, counts: FloatArray) -> TestResult:

@@ -27,9 +27,11 @@ from typing import Any, Literal
 import numpy as np
 
 from postshift._validation import FloatArray, unknown
+from postshift.constraints.functions import BoundedFunction
 from postshift.constraints.terms import RATE, Constraint, Sense
 from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes
 from postshift.exceptions import MetricError, SettingError
+from postshift.metrics.adapters import LabelFunction
 from postshift.metrics.catalogue import GAPS, METRICS, find_metric
 from postshift.metrics.confusion import Accuracy, LinearMetric, ratio
 from postshift.metrics.gaps import GapMetric
@@ -37,6 +39,7 @@ from postshift.metrics.grammar import class_position, positive_position
 from postshift.metrics.over_groups import WorstGroup
 from postshift.metrics.rates import OF_ONE_CLASS, FBeta, PredictedRate, RateMetric
 from postshift.metrics.recalls import MinRecall, RecallMetric
+from postshift.metrics.resolve import as_it_is
 
 Kind = Literal["proportion", "difference", "mean", "tangent"]
 SHARES = (RateMetric, GapMetric, PredictedRate, Accuracy, RecallMetric, WorstGroup)  # metrics between 0 and 1
@@ -198,19 +201,19 @@ class BoundedMetric:
 
 def resolve_constraint(
     constraint: Constraint, *, classes: Any, n_groups: int | None = None, pos_label: Any = None
-) -> BoundedMetric:
+) -> BoundedMetric | BoundedFunction:
     """Return a constraint with its metric looked up, for classes with these labels.
 
-    A rate of one class has its class in brackets; with two classes it is by default the positive one.
+    A rate of one class has its class in brackets; with two classes it is by default the positive one. A function of
+    labels stays a function.
     """
     metric = constraint.term.metric
     if isinstance(metric, str):
         metric = _named(constraint, classes=classes, n_groups=n_groups, pos_label=pos_label)
-    elif not isinstance(metric, ConfusionMetric) or isinstance(metric, type):
-        raise MetricError(
-            f"{str(constraint)!r} bounds {metric!r}, which is not a function of the confusion matrix: give a name of "
-            "the catalogue, a metric such as ExpectedCost, or a function wrapped by from_confusion"
-        )
+    else:
+        metric = as_it_is(metric, classes=classes)
+    if isinstance(metric, LabelFunction):
+        return BoundedFunction(constraint=constraint, function=metric)
     n_classes = len(np.asarray(classes))
     check_classes(metric, n_classes=n_classes)
     _check_groups(constraint, metric, n_groups=n_groups or 1)

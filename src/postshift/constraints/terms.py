@@ -9,7 +9,8 @@ text                                  meaning
 ``balanced_accuracy >= 0.8``          any metric of the catalogue
 ====================================  ==========================================================
 
-Objects take the label itself, and a metric that has no name: ``Value(ExpectedCost(matrix)) <= 0.3``.
+Objects take the label itself, and a metric that has no name: ``Value(ExpectedCost(matrix)) <= 0.3``. It may be a
+function of labels: ``Value(profit) >= 0.2``.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class RateProgram:
         tol: float = 1e-4,
         max_passes: int = 2000,
     ) -> None:
-        self._rates, self._shape, self._tol, self._max_passes = rates, (n_bases, n_classes, n_classes), tol, max_passes
+        self.rates, self._shape, self._tol, self._max_passes = rates, (n_bases, n_classes, n_classes), tol, max_passes
         self.limits = limits
         self.rules: list[PlugIn] = []
         self.columns: list[FloatArray] = []
@@ -274,23 +274,43 @@ class RateProgram:
             status=found.status if promise <= self._tol else "stopped",
         )
 
-    def single_rule(self, found: RateSolution, value: Callable[[FloatArray], float]) -> tuple[PlugIn, FloatArray]:
+    def mixed(
+        self, first: RateSolution, second: RateSolution, step: float, value: Callable[[FloatArray], float]
+    ) -> RateSolution:
+        """Return the second solution, moved towards the first: ``(1 - step) first + step second``."""
+        size = max(len(first.shares), len(second.shares))
+        padded = [np.pad(each.shares, (0, size - len(each.shares))) for each in (first, second)]
+        shares = (1 - step) * padded[0] + step * padded[1]
+        rates = (1 - step) * first.rates + step * second.rates
+        here = value(rates)
+        mixture = self._mixture(shares)
+        return replace(second, mixture=mixture, rates=rates, shares=shares, value=here, bound=max(second.bound, here))
+
+    def single_rule(
+        self,
+        found: RateSolution,
+        value: Callable[[FloatArray], float],
+        *,
+        excess: Callable[[FloatArray], float] | None = None,
+    ) -> tuple[PlugIn, FloatArray]:
         """Return a single rule, which gives deterministic labels, and its rates.
 
         It is the best of the known rules that meet the strict limits. If none does, it is the one that exceeds them
-        least. First, the prices of the solution are raised until their rule meets the limits.
+        least. First, the prices of the solution are raised until their rule meets the limits. If limits are tangents
+        of constraints, ``excess`` gives by how much rates exceed the constraints themselves.
         """
+        excess = excess or self._excess
         low, high = 0.0, 0.0
         for raised in (0.0, *_RAISES):
             low, high = high, raised
-            if self._excess(self._priced(found, raised)) <= _FEASIBLE:
+            if excess(self._priced(found, raised)) <= _FEASIBLE:
                 break
         for _ in range(_BISECTIONS if high > 0 else 0):
             middle = (low + high) / 2
-            meets = self._excess(self._priced(found, middle)) <= _FEASIBLE
+            meets = excess(self._priced(found, middle)) <= _FEASIBLE
             low, high = (low, middle) if meets else (middle, high)
-        excess = np.array([self._excess(rates) for rates in self.columns])
-        meets_best = np.flatnonzero(excess <= max(_FEASIBLE, float(excess.min())))
+        exceeded = np.array([max(excess(rates), 0.0) for rates in self.columns])
+        meets_best = np.flatnonzero(exceeded <= max(_FEASIBLE, float(exceeded.min())))
         best = max(meets_best, key=lambda place: value(self.columns[place]))
         return self.rules[best], self.columns[best]
 
@@ -379,7 +399,7 @@ class RateProgram:
         """Return the rates of the rule that maximises ``<direction, T>``; keep both."""
         rule = self._plug_in(direction)
         self.rules.append(rule)
-        self.columns.append(self._rates(rule))
+        self.columns.append(self.rates(rule))
         return self.columns[-1]
 
     def _plug_in(self, direction: FloatArray) -> PlugIn:

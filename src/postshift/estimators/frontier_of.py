@@ -214,7 +214,9 @@ def _tracer(asked: _Asked, rows: Rows, *, classes: Any, groups: Any, metadata: M
     """Return the metric and the constraints, looked up for these rows."""
     limits = SubjectTo.of(constraints_of(asked), classes=classes, groups=groups, pos_label=asked.pos_label)
     about: dict[str, Any] = {"classes": classes, "groups": groups, "metadata": metadata}
-    goal = limits.pooled(goal_of(asked.metric, pos_label=asked.pos_label, **about), len(classes))
+    goal = goal_of(asked.metric, pos_label=asked.pos_label, **about)
+    limits.check_matrices(goal, "a frontier")
+    goal = limits.pooled(goal, len(classes))
     problem = make_task(goal, train=None, val=rows, **about).problem
     return Tracer(
         problem=problem,

@@ -54,7 +54,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         process is killed, ``fit`` with the same data resumes and asks no query twice.
     subject_to : str, constraint or list of them, optional
         Constraints to respect while the metric is maximised: ``"recall[fraud] >= 0.9"``, ``"rate[fraud] <= 0.02"``,
-        ``"demographic_parity <= 0.05"``, any metric of the catalogue, or objects of :mod:`postshift.constraints`.
+        ``"demographic_parity <= 0.05"``, any metric of the catalogue, or objects of :mod:`postshift.constraints`, also
+        on your own function: ``Value(profit) >= 0.2``.
     margin : float or dict, default=0
         How many standard errors the fit stays on the safe side of the bounds; a dict maps constraints to their margins.
         Without a margin, expect a constraint to be missed a little on new rows about every second time.

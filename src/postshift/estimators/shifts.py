@@ -27,6 +27,7 @@ from postshift.estimators.subject_to import (
     basis_of,
     constraints_of,
     guarantee_of,
+    warn_of_nearest,
     warn_of_violations,
 )
 from postshift.estimators.task import Task, make_task
@@ -160,7 +161,10 @@ class Shifts:
         limits = SubjectTo.of(given, classes=self.classes_, groups=self.groups_, pos_label=self.pos_label)
         if given:
             goal = limits.pooled(goal, len(self.classes_))
-        task = make_task(goal, train=train, val=val, classes=self.classes_, metadata=metadata, groups=self.groups_)
+        about: Any = {"classes": self.classes_, "metadata": metadata}
+        n_groups = limits.n_groups if given else None
+        task = make_task(goal, train=train, val=val, groups=self.groups_, n_groups=n_groups, **about)
+        limits = limits.on(*task.rows_of(val, metadata), classes=self.classes_)
         seed = seed_of(self.random_state)
         method, self.certificate_ = self._method(task, limits, unlabelled=unlabelled) if given else (self.method, None)
         choice = task.choice(method, budget=self.budget, seed=seed, n_jobs=self.n_jobs)
@@ -173,13 +177,14 @@ class Shifts:
         self.history_ = History.of(chosen.rule)
         self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
         self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
-        self.constraints_ = limits.records(task.problem, chosen.held_out) if given else ()
+        self.constraints_ = limits.records(task.problem, task.own_numbers(chosen.held_out)) if given else ()
         if given:
             chosen = replace(
                 chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
             )
         if self.confidence is None:
-            warn_of_violations(self.constraints_)
+            warn_of_nearest(limits.missed(chosen.rule.labels(task.problem.val)))
+            warn_of_violations(self.constraints_, testable=limits.testable(len(self.classes_)))
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,
@@ -213,9 +218,11 @@ class Shifts:
         basis = basis_of(self, task.problem.val, groups=self.groups_)
         how = guarantee_of(self)
         if how is None:
-            rule = limits.rule(basis)
+            limits.check_labels(task.problem.val)
+            rule = limits.rule(basis, task.problem)
             rule.check(task.problem)
             return rule, None
+        limits.check_guarantee(by_scores=not task.problem.is_labelled)
         seed = seed_of(self.random_state)
         return limits.certified(task.problem, basis=basis, unlabelled=unlabelled, how=how, seed=seed)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from postshift._validation import FloatArray, IntArray, check_in_range
+from postshift.constraints.functions import BoundedFunction
+from postshift.constraints.p_values import has_test, without_test
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric
@@ -23,6 +25,7 @@ from postshift.metrics.catalogue import GAPS, METRICS
 from postshift.metrics.grammar import MetricText
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
+from postshift.rules.black_box import ConstrainedByProbes
 from postshift.rules.certified import Given, Unlabelled, certified_rule
 from postshift.rules.constrained import Constrained
 from postshift.rules.problem import Problem
@@ -52,7 +55,7 @@ class Guarantee:
 class SubjectTo:
     """The constraints of a fit; ``n_groups`` is 1 if neither they nor the metric read groups."""
 
-    constraints: tuple[BoundedMetric, ...]
+    bounded: tuple[BoundedMetric | BoundedFunction, ...]
     n_groups: int
 
     @classmethod
@@ -60,21 +63,77 @@ class SubjectTo:
         """Look up the metrics of constraints."""
         n_groups = None if groups is None else len(groups)
         how = {"classes": classes, "n_groups": n_groups, "pos_label": pos_label}
-        return cls(constraints=tuple(resolve_constraint(each, **how) for each in given), n_groups=n_groups or 1)
+        return cls(bounded=tuple(resolve_constraint(each, **how) for each in given), n_groups=n_groups or 1)
 
-    def pooled(self, goal: ResolvedMetric, n_classes: int) -> ConfusionMetric:
-        """Return the metric to maximise as a function of the same confusion matrix as the constraints."""
-        if not isinstance(goal, ConfusionMetric):
-            raise MetricError(
-                f"metric {goal.name!r} only scores labels, but constraints need a metric of the confusion matrix: use "
-                "one of the catalogue, from_confusion, or a function of y_true, y_pred and sample_weight"
-            )
-        if self.n_groups == 1 or hasattr(goal, "n_categories"):
+    @property
+    def constraints(self) -> tuple[BoundedMetric, ...]:
+        """The constraints on metrics of the confusion matrix."""
+        return tuple(each for each in self.bounded if isinstance(each, BoundedMetric))
+
+    @property
+    def functions(self) -> tuple[BoundedFunction, ...]:
+        """The constraints on functions that only return scores."""
+        return tuple(each for each in self.bounded if isinstance(each, BoundedFunction))
+
+    def on(self, val: Rows, metadata: Mapping[str, Any], *, classes: Any) -> SubjectTo:
+        """Return the constraints for these rows: functions get their labels, weights and metadata."""
+        about: Any = {"classes": classes, "weights": val.weights, "metadata": metadata}
+        bounded = [each.on(val.labels, **about) if isinstance(each, BoundedFunction) else each for each in self.bounded]
+        return replace(self, bounded=tuple(bounded))
+
+    def pooled(self, goal: ResolvedMetric, n_classes: int) -> ResolvedMetric:
+        """Return the metric to maximise; one of the confusion matrix reads the same matrix as the constraints."""
+        if not isinstance(goal, ConfusionMetric) or self.n_groups == 1 or hasattr(goal, "n_categories"):
             return goal
         return PooledMetric(inner=goal, n_groups=self.n_groups, n_classes=n_classes)
 
-    def rule(self, basis: str) -> Constrained:
-        """Return the rule to fit."""
+    def check_matrices(self, goal: ResolvedMetric, what: str) -> None:
+        """Raise if the metric or a constraint is not a function of the confusion matrix, which ``what`` needs."""
+        if not isinstance(goal, ConfusionMetric):
+            raise MetricError(
+                f"metric {goal.name!r} only scores labels, but {what} needs a metric of the confusion matrix: use one "
+                "of the catalogue, or from_confusion"
+            )
+        for each in self.functions:
+            raise MetricError(
+                f"{str(each.constraint)!r} bounds a function that only scores labels, but {what} needs constraints on "
+                "the confusion matrix: leave it out, or wrap a function of the confusion matrix in from_confusion"
+            )
+
+    def check_guarantee(self, *, by_scores: bool) -> None:
+        """Raise if a constraint, or the metric (``by_scores``), only returns scores: these have no test."""
+        for each in self.functions:
+            raise MetricError(without_test(each.constraint))
+        if by_scores:
+            raise MetricError(
+                "the metric only scores labels, but a guarantee needs a metric of the confusion matrix: leave "
+                "confidence=... out, or use a metric of the catalogue or from_confusion"
+            )
+
+    def testable(self, n_classes: int) -> tuple[str, ...]:
+        """Return the texts of the constraints that have a test."""
+        everywhere = self._everywhere(n_classes)
+        return tuple(str(each.constraint) for each in self.constraints if all(map(has_test, each.pieces(everywhere))))
+
+    def check_labels(self, val: Rows) -> None:
+        """Raise if there are no labels and a constraint needs them."""
+        everywhere = self._everywhere(val.n_classes)
+        for each in self.constraints if val.labels is None else ():
+            if any(piece.needs_labels for piece in each.pieces(everywhere)):
+                raise MetricError(
+                    f"{str(each.constraint)!r} needs validation labels, and the metric has its own: give y_val, or "
+                    "bound what is known without labels, rate[CLASS] or demographic_parity"
+                )
+
+    def _everywhere(self, n_classes: int) -> FloatArray:
+        """Return a confusion matrix with rows in every cell."""
+        shape = self.n_groups * n_classes, n_classes
+        return np.full(shape, 1 / np.prod(shape))
+
+    def rule(self, basis: str, problem: Problem) -> Constrained | ConstrainedByProbes:
+        """Return the rule to fit; functions that only return scores are probed."""
+        if self.functions or not problem.is_labelled:
+            return ConstrainedByProbes(constraints=self.constraints, functions=self.functions, basis=basis)
         return Constrained(constraints=self.constraints, basis=basis)
 
     def certified(
@@ -106,9 +165,22 @@ class SubjectTo:
         return f"{record.score:.3f} subject to {held}; the base has {record.base_score:.3f} without constraints"
 
     def records(self, problem: Problem, held_out: HeldOut) -> tuple[ConstraintRecord, ...]:
-        """Return how the constraints hold on the labels that were not used for the fit."""
+        """Return how the constraints hold on the labels that were not used for the fit.
+
+        The rows of ``held_out`` are numbers of rows of the problem.
+        """
         judged = problem if len(held_out.rows) == problem.val.n_rows else problem.take(held_out.rows)
-        return self._records(judged.label_confusion(held_out.labels), judged.row_weights)
+        confusion = judged.label_confusion(held_out.labels)
+        return self._records(confusion, judged.row_weights, labels=held_out.labels, rows=held_out.rows)
+
+    def missed(self, labels: IntArray) -> tuple[str, ...]:
+        """Return the constraints on functions that labels of all rows miss, each with its value."""
+        values = [(each, each.value(labels)) for each in self.functions]
+        return tuple(
+            f"{each.constraint.term} is {value:.6g} ({each.constraint.sense} {each.constraint.bound:g} is asked)"
+            for each, value in values
+            if each.miss(value) > ROUNDING * max(1.0, abs(value))
+        )
 
     def new_records(self, labels: IntArray, *, val: Rows, groups: IntArray | None) -> tuple[ConstraintRecord, ...]:
         """Return how the constraints hold for labels of new rows, whose groups are given as positions."""
@@ -116,12 +188,20 @@ class SubjectTo:
         truth = val.labels if groups is None else groups * val.n_classes + val.labels
         shape = self.n_groups * val.n_classes, val.n_classes
         cells = np.bincount(truth * val.n_classes + labels, weights=val.weights, minlength=shape[0] * shape[1])
-        return self._records(cells.reshape(shape) / cells.sum(), val.row_weights / val.row_weights.sum())
+        weights = val.row_weights / val.row_weights.sum()
+        return self._records(cells.reshape(shape) / cells.sum(), weights, labels=labels, rows=None)
 
-    def _records(self, confusion: FloatArray, weights: FloatArray) -> tuple[ConstraintRecord, ...]:
+    def _records(
+        self, confusion: FloatArray, weights: FloatArray, *, labels: IntArray, rows: IntArray | None
+    ) -> tuple[ConstraintRecord, ...]:
         """Return how the constraints hold, given the confusion matrix and the weights of its rows, which sum to 1."""
         n_rows = 1 / float(np.sum(weights**2))
-        return tuple(_record(each, confusion, n_rows) for each in self.constraints)
+        return tuple(
+            _record(each, confusion, n_rows)
+            if isinstance(each, BoundedMetric)
+            else _measured_record(each, labels, rows)
+            for each in self.bounded
+        )
 
 
 def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> ConstraintRecord:
@@ -130,17 +210,32 @@ def _record(constraint: BoundedMetric, confusion: Any, n_rows: float) -> Constra
     # One more row, spread over the cells, keeps the error of a rate of 0 or 1 above 0.
     spread = (confusion * n_rows + 1 / confusion.size) / (n_rows + 1)
     error = float(np.sqrt(np.sum(spread * constraint.influence(spread) ** 2) / n_rows))
+    holds = constraint.miss(confusion) <= ROUNDING
+    return _found(constraint.constraint, value, error, holds=holds, limits=(0.0, 1.0) if constraint.is_share else None)
+
+
+def _measured_record(function: BoundedFunction, labels: IntArray, rows: IntArray | None) -> ConstraintRecord:
+    """Return how a constraint on a function holds; the interval is from rows drawn with replacement."""
+    value, error = function.value(labels, rows), function.standard_error(labels, rows)
+    holds = function.miss(value) <= ROUNDING * max(1.0, abs(value))
+    return _found(function.constraint, value, error, holds=holds)
+
+
+def _found(
+    constraint: Constraint, value: float, error: float, *, holds: bool, limits: tuple[float, float] | None = None
+) -> ConstraintRecord:
+    """Return the record of a constraint from its value and standard error."""
     reach = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
-    low, high = (0.0, 1.0) if constraint.is_share else (-np.inf, np.inf)
+    low, high = limits or (-np.inf, np.inf)
     return ConstraintRecord(
-        text=str(constraint.constraint),
-        name=str(constraint.constraint.term),
-        sense=constraint.constraint.sense,
-        bound=constraint.constraint.bound,
+        text=str(constraint),
+        name=str(constraint.term),
+        sense=constraint.sense,
+        bound=constraint.bound,
         value=value,
         low=max(value - reach, low),
         high=min(value + reach, high),
-        holds=constraint.miss(confusion) <= ROUNDING,
+        holds=holds,
     )
 
 
@@ -173,13 +268,18 @@ def guarantee_of(owner: Any) -> Guarantee | None:
 
 def names_read(owner: Any) -> frozenset[str]:
     """Return the names of the per-row arguments that an estimator's metric and constraints read."""
-    return metadata_names(owner.metric) | frozenset([GROUPS] if are_over_groups(constraints_of(owner)) else [])
+    given = constraints_of(owner)
+    of_functions = (metadata_names(each.term.metric) for each in given if not isinstance(each.term.metric, str))
+    return metadata_names(owner.metric).union([GROUPS] if are_over_groups(given) else [], *of_functions)
 
 
-def new_records(owner: Any, labels: IntArray, *, val: Rows, groups: Any) -> tuple[ConstraintRecord, ...]:
+def new_records(
+    owner: Any, labels: IntArray, *, val: Rows, groups: Any, metadata: Mapping[str, Any] | None = None
+) -> tuple[ConstraintRecord, ...]:
     """Return how the constraints of a fitted estimator hold for its labels of new rows.
 
-    Labels are positions of classes; ``groups`` are values, which are needed if a constraint is about groups.
+    Labels are positions of classes; ``groups`` are values, which are needed if a constraint is about groups, and
+    ``metadata`` is what functions read.
     """
     given = constraints_of(owner)
     if not given:
@@ -188,6 +288,7 @@ def new_records(owner: Any, labels: IntArray, *, val: Rows, groups: Any) -> tupl
     if known is not None and groups is None:
         raise SettingError("a constraint is about groups of rows: pass groups, one value per row")
     limits = SubjectTo.of(given, classes=owner.classes_, groups=known, pos_label=owner.pos_label)
+    limits = limits.on(val, metadata or {}, classes=owner.classes_)
     codes = None if known is None else positions(groups, known, name=GROUPS, what="groups of the fit")
     return limits.new_records(labels, val=val, groups=codes)
 
@@ -195,6 +296,12 @@ def new_records(owner: Any, labels: IntArray, *, val: Rows, groups: Any) -> tupl
 def are_over_groups(constraints: Sequence[Constraint]) -> bool:
     """Return whether any of the constraints reads groups of rows."""
     return any(_is_over_groups(each) for each in constraints)
+
+
+def is_known_by_scores(owner: Any) -> bool:
+    """Return whether the metric of a fitted estimator, or one of its constraints, is a function that was probed."""
+    bounded = [each.term.metric for each in constraints_of(owner)]
+    return owner.n_queries_ > 0 or any(not isinstance(each, str | ConfusionMetric) for each in bounded)
 
 
 def pos_label_of_metric(owner: Any) -> Any:
@@ -205,17 +312,29 @@ def pos_label_of_metric(owner: Any) -> Any:
     return None if any(each.term.is_of_open_class for each in given) else owner.pos_label
 
 
-def warn_of_violations(records: Sequence[ConstraintRecord]) -> None:
-    """Warn of constraints that do not hold on rows that were not used for the fit."""
+def warn_of_violations(records: Sequence[ConstraintRecord], *, testable: Sequence[str] = ()) -> None:
+    """Warn of constraints that do not hold on rows that were not used for the fit; ``testable`` ones have a test."""
     for record in records:
         if not record.holds:
+            guarantee = "confidence=0.95 for a guarantee, " if record.text in testable else ""
             warnings.warn(
                 f"{record.text!r} does not hold on the validation rows that were not used for the fit: the value is "
                 f"{record.value:.3f} (95 % interval {record.low:.3f} to {record.high:.3f}). Give margin=1 for one "
-                "standard error of safety, confidence=0.95 for a guarantee, or more rows",
+                f"standard error of safety, {guarantee}or more rows",
                 ConstraintWarning,
                 stacklevel=4 + WRAPPED,
             )
+
+
+def warn_of_nearest(missed: Sequence[str]) -> None:
+    """Warn that no rule that was tried meets the constraints on functions, with the values of the nearest one."""
+    if missed:
+        warnings.warn(
+            f"no rule that was tried meets the constraints on the validation rows; for the nearest one, "
+            f"{' and '.join(missed)}. Relax a bound",
+            ConstraintWarning,
+            stacklevel=4 + WRAPPED,
+        )
 
 
 def _is_over_groups(constraint: Constraint) -> bool:

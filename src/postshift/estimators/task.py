@@ -26,12 +26,14 @@ from postshift.metrics import (
     PredictionOracle,
     resolve_metric,
 )
+from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.fitted import Rule
 from postshift.rules.menu import AUTOMATIC, menu, rule_named
 from postshift.rules.problem import Problem
+from postshift.rules.scoring import HeldOut
 from postshift.rules.simple import Base
 from postshift.rules.verdict import DRAWS, Comparison, compare, summary
 
@@ -52,18 +54,28 @@ class Task:
     def choice(self, method: str | Rule, *, budget: int | None, seed: int, n_jobs: int | None) -> Choice:
         """Return the choice for the name of a method, or for a rule."""
         how: Any = {"budget": budget, "random_state": seed, "n_jobs": n_jobs}
+        labels = self.problem.val.labels
+        # A function of labels may need every class in every fold.
+        in_folds = self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
+        folds = _QUERY_FOLDS if budget is None and in_folds else 0
         if not isinstance(method, str):
-            return Choice(how="only", entries=(Base(), method), **how)
+            return Choice(how="only", entries=(Base(), method), query_folds=folds, **how)
         if method in AUTOMATIC:
-            labels = self.problem.val.labels
-            # A function of labels may need every class in every fold.
-            in_folds = self.problem.takes_subsets and labels is not None and np.bincount(labels).min(initial=2) >= 2
-            folds = _QUERY_FOLDS if budget is None and in_folds else 0
             # A gap between groups that each rule keeps small is not small in an average of rules.
             has_gap = isinstance(self.problem.metric, Penalised)
             return Choice(how="best" if has_gap else AUTOMATIC[method], query_folds=folds, **how)
         rule = rule_named(method, self.problem)
         return Choice(how="only", entries=(Base(),) if rule == Base() else (Base(), rule), **how)
+
+    def rows_of(self, val: Rows, metadata: Mapping[str, Any]) -> tuple[Rows, Mapping[str, Any]]:
+        """Return the validation rows that the problem has, and what is known about them."""
+        if self.rows is None:
+            return val, metadata
+        return val.take(self.rows), {name: _safe_indexing(values, self.rows) for name, values in metadata.items()}
+
+    def own_numbers(self, held_out: HeldOut) -> HeldOut:
+        """Return held-out rows, numbered among all validation rows, with their numbers in the problem."""
+        return held_out if self.rows is None else replace(held_out, rows=np.searchsorted(self.rows, held_out.rows))
 
     def n_steps(self, choice: Choice) -> int:
         """Return the maximum number of progress steps of a choice."""
@@ -124,15 +136,23 @@ def goal_of(
     """Return the resolved metric, for which greater is better; ``groups`` are all possible groups."""
     n_groups = None if groups is None else len(groups)
     found = resolve_metric(metric, classes=classes, n_groups=n_groups, pos_label=pos_label)
-    return with_metadata(found, metadata)
+    return with_metadata(found, [name for name in metadata if name in metadata_names(metric)])
 
 
 def make_task(
-    goal: ResolvedMetric, *, train: Rows | None, val: Rows, classes: Any, groups: Any, metadata: Mapping[str, Any]
+    goal: ResolvedMetric,
+    *,
+    train: Rows | None,
+    val: Rows,
+    classes: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+    n_groups: int | None = None,
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
-    Rows of weight 0 are left out. A metric with its own labels gets all validation rows.
+    Rows of weight 0 are left out. A metric with its own labels gets all validation rows. If there are constraints,
+    ``n_groups`` is the number of groups that they and the metric read, 1 for none.
     """
     for name, values in metadata.items():
         if np.shape(values)[:1] != (val.n_rows,):
@@ -144,7 +164,7 @@ def make_task(
     if isinstance(goal, PredictionFunction):
         oracle = PredictionOracle(goal, classes=classes)
         problem = Problem.queried(train, val, kind=oracle.kind, scale=goal.scale, reads_labels=True)
-        return Task(problem=problem, oracle=oracle)
+        return Task(problem=_counting(problem, groups, metadata, n_groups), oracle=oracle)
     if val.labels is None:
         raise LabelError(
             f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that has its own labels "
@@ -155,12 +175,25 @@ def make_task(
         val, metadata = val.take(rows), {name: _safe_indexing(values, rows) for name, values in metadata.items()}
     if isinstance(goal, CellMetric):
         goal = _of_cells(goal, val, classes)
+    elif isinstance(goal, PooledMetric) and isinstance(goal.inner, CellMetric):
+        found = _of_cells(goal.inner, val, classes)
+        goal = found if isinstance(found, LabelFunction) else replace(goal, inner=found)
     if isinstance(goal, LabelFunction):
-        task = _label_task(goal, train=train, val=val, classes=classes, metadata=metadata)
+        own = {name: metadata[name] for name in goal.metadata}
+        task = _label_task(goal, train=train, val=val, classes=classes, metadata=own)
+        task = replace(task, problem=_counting(task.problem, groups, metadata, n_groups))
     else:
         codes = _group_codes(goal, groups, metadata)
         task = Task(problem=Problem.labelled(train, val, goal, groups=codes))
     return replace(task, rows=rows)
+
+
+def _counting(problem: Problem, groups: Any, metadata: Mapping[str, Any], n_groups: int | None) -> Problem:
+    """Return the problem; if there are constraints, as one that counts rows by group and class."""
+    if n_groups is None:
+        return problem
+    codes = None if n_groups == 1 else positions(one_a_row(metadata[GROUPS], name=GROUPS), groups, name=GROUPS)
+    return problem.counting(codes, n_groups=n_groups)
 
 
 def value_of(
@@ -171,7 +204,8 @@ def value_of(
     if isinstance(function, LabelFunction):
         assert val.labels is not None  # noqa: S101
         given = val.weights if function.takes_weights else None
-        return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=metadata)
+        own = {name: metadata[name] for name in function.metadata}
+        return function.sign * function(classes[val.labels], classes[labels], weights=given, metadata=own)
     problem = labelled_problem(function, val=val, groups=groups, metadata=metadata)
     return without_queries(problem.label_scores([labels]))[0]
 

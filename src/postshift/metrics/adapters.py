@@ -14,7 +14,7 @@ Each call gets copies of the arrays: a function may change them in place.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -23,11 +23,11 @@ import numpy as np
 
 from postshift._validation import LARGEST, FloatArray, check_count, check_in_range
 from postshift.core.psi import too_large
+from postshift.core.weighting import weighting_named
 from postshift.exceptions import MetricError, PostshiftError, SettingError
 
 T = TypeVar("T")
 _WEIGHT = "sample_weight"
-_WEIGHTINGS = ("diagonal", "columns", "full")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -118,7 +118,7 @@ def from_confusion(
     function: Callable[[FloatArray], Any],
     *,
     name: str | None = None,
-    weighting: str = "full",
+    weighting: str | Sequence[tuple[int, int]] = "full",
     stacked: bool = False,
     greater_is_better: bool = True,
     scale: float = 1.0,
@@ -132,8 +132,9 @@ def from_confusion(
         ``f(confusion) -> number`` of one matrix (m, m) of shares of the weight: rows true, columns predicted.
     name : str, optional
         Its name; by default the name of the function.
-    weighting : {"diagonal", "columns", "full"}, default="full"
-        What it depends on, given the row sums: the diagonal, the diagonal and the column sums, or all.
+    weighting : {"diagonal", "columns", "full"} or sequence of pairs, default="full"
+        What it depends on, given the row sums: the diagonal, the diagonal and the column sums, or all; or some entries
+        as pairs (true class, predicted class) of positions, to which the paper's method gives weights of their own.
     stacked : bool, default=False
         Whether it takes a whole stack (..., m, m) and returns an array (...); faster.
     greater_is_better : bool, default=True
@@ -149,12 +150,10 @@ def from_confusion(
     >>> metric.name, round(float(metric.value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
     ('profit', 0.1)
     """
-    if weighting not in _WEIGHTINGS:
-        raise SettingError(f"weighting must be one of {_WEIGHTINGS}. Got {weighting!r} instead")
     return ConfusionFunction(
         function=function,
         name=called(function, name),
-        weighting=weighting,
+        weighting=weighting_named(weighting).name,
         stacked=stacked,
         greater_is_better=greater_is_better,
         scale=scale,

@@ -99,7 +99,31 @@ def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> Re
     return maximised(metric)
 
 
-def _from_callable(function: Any) -> LabelFunction:
+def as_it_is(metric: Any, *, classes: Any) -> ConfusionMetric | LabelFunction:
+    """Return a metric that is no name in one of two forms, with its own sign: it is to be bounded, not maximised.
+
+    Examples
+    --------
+    >>> from postshift.metrics import from_labels
+    >>> def miss_rate(y_true, y_pred):
+    ...     return (y_true != y_pred).mean()
+    >>> as_it_is(from_labels(miss_rate, greater_is_better=False), classes=[0, 1]).sign
+    1.0
+    """
+    if isinstance(metric, type):
+        raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
+    if isinstance(metric, PredictionFunction):
+        raise MetricError(
+            f"metric {metric.name!r} has its own labels, so it cannot be bounded: give a function of y_true and y_pred"
+        )
+    if is_scorer(metric):
+        metric = from_scorer(metric, classes=classes)
+    elif not isinstance(metric, LabelFunction | ConfusionMetric):
+        metric = _from_callable(metric, may_be_loss=True)
+    return replace(metric, greater_is_better=True) if isinstance(metric, LabelFunction) else metric
+
+
+def _from_callable(function: Any, *, may_be_loss: bool = False) -> LabelFunction:
     """Return a function of two arguments as a function of labels; raise for anything else."""
     if not callable(function):
         raise MetricError(
@@ -112,7 +136,7 @@ def _from_callable(function: Any) -> LabelFunction:
         raise MetricError(_advice(name, required))
     if is_of_ranking(function):
         raise MetricError(f"metric {name!r} reads scores or probabilities, not labels: choose another metric")
-    if name.rpartition("_")[2] in _LOSSES:
+    if name.rpartition("_")[2] in _LOSSES and not may_be_loss:
         raise MetricError(
             f"{name!r} has the name of a loss: use from_labels({name}, greater_is_better=False) if less is better, "
             "or True if greater is better"

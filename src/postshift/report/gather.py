@@ -19,7 +19,7 @@ from postshift.estimators.frontier_of import frontier, is_fitted_to
 from postshift.estimators.model import one_a_row, positions
 from postshift.estimators.records import ConstraintRecord, compared, mark_of
 from postshift.estimators.shifts import effective_weights
-from postshift.estimators.subject_to import constraints_of, names_read, new_records
+from postshift.estimators.subject_to import constraints_of, is_known_by_scores, names_read, new_records
 from postshift.exceptions import InputError, SettingError, ShapeError
 from postshift.metrics import CellMetric, LabelFunction, MinRecall, Negated, PredictionFunction, resolve_metric
 from postshift.metrics.catalogue import metric_catalogue
@@ -79,7 +79,7 @@ def gathered(
         numbers, labels = np.arange(table.n_rows), both_labels(estimator, table)
         test = _scores_of_test_rows(estimator, table, labels, metric=metric, groups=groups, metadata=metadata)
         before, after = labels
-        records = new_records(estimator, after, val=table, groups=groups)
+        records = new_records(estimator, after, val=table, groups=groups, metadata=metadata)
     shown = table.take(numbers)  # the rows with labels before and after: all, or those held out of the fit
     return {
         **_labels_facts(shown, before, after, numbers=numbers, groups=groups),
@@ -102,6 +102,8 @@ def frontier_facts(
     given = constraints_of(estimator)
     over_groups = GROUPS in names_read(estimator)
     if not given or y is None or (over_groups and groups is None) or is_fitted_to(estimator, table):
+        return None
+    if is_known_by_scores(estimator):
         return None
     metadata = {GROUPS: groups} if over_groups else {}
     found = frontier(estimator, X, y, phi=phi, bounds=_BOUNDS, sample_weight=table.weights, **metadata)

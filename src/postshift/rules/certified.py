@@ -19,7 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from postshift._validation import FloatArray, IntArray
-from postshift.constraints.p_values import TestResult, chance_to_certify, has_test, rows_needed, test_piece
+from postshift.constraints.p_values import (
+    TestResult,
+    chance_to_certify,
+    has_test,
+    rows_needed,
+    test_piece,
+    without_test,
+)
 from postshift.constraints.pieces import BoundedMetric, Piece
 from postshift.core.mixture import Mixture
 from postshift.core.queries import Fit
@@ -245,11 +252,7 @@ def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> 
     """Raise if a constraint has no test; ``confusion`` is any matrix with rows in every cell."""
     for constraint in constraints:
         if not all(has_test(piece) for piece in constraint.pieces(confusion)):
-            raise MetricError(
-                f"{str(constraint.constraint)!r} has no test and cannot be certified: leave confidence=... out, or "
-                "bound one of recall, precision, f1, jaccard, rate, accuracy, min_recall, worst_group_accuracy, "
-                "demographic_parity, equal_opportunity, equalized_odds, ExpectedCost"
-            )
+            raise MetricError(without_test(constraint.constraint))
 
 
 def caution_of(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from postshift.core.plugin import onehot
 from postshift.core.queries import Fit, ScoredRule, asking, without_queries
 from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
+from postshift.rules.black_box import ConstrainedByProbes
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.loops import Influence, Paper
@@ -326,7 +327,7 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
     """Return the rule if the budget allows it, with fewer iterations if necessary."""
     if rule.bound(problem) <= left:
         return rule
-    if isinstance(rule, Influence | Paper):
+    if isinstance(rule, Influence | Paper | ConstrainedByProbes):
         for n_iter in range(rule.max_iter - 1, 0, -1):
             shorter = replace(rule, max_iter=n_iter)
             if shorter.bound(problem) <= left:
@@ -337,10 +338,12 @@ def _within(rule: Rule, problem: Problem, left: int) -> Rule | None:
 def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> tuple[str, ...]:
     """Return warnings about the answers, and show them: they do not depend on the labels, or have another scale.
 
+    Two rules may score the same by chance.
+
     With folds, the scale does not matter and is None.
     """
     found = []
-    if len(values) > 1 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
+    if len(values) > 2 and np.ptp(values) == 0 and any((each != labels[0]).any() for each in labels):
         found.append(
             f"all {len(values)} rules scored the same, {values[0]:.3f}, although their labels differ: does the metric "
             "read the labels? If the classes have names, pass them (classes=...)"

@@ -19,6 +19,8 @@ from postshift.core.plugin import PlugIn
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Posterior
 from postshift.exceptions import InfeasibleError
+from postshift.metrics.confusion import Accuracy
+from postshift.metrics.over_groups import PooledMetric
 from postshift.rules.constrained_program import ConstrainedProgram, ConstrainedSolution, Expectation, RateObjective
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import FLOOR, Identity, fit_stack
@@ -83,10 +85,14 @@ class Constrained:
 
         Raise ``InfeasibleError`` if no classifier meets the constraints.
         """
+        return self.corrected(problem, program)[0]
+
+    def corrected(self, problem: Problem, program: ConstrainedProgram) -> tuple[ConstrainedSolution, FloatArray]:
+        """Return the solution, and the shifts of the bounds of its pieces."""
         found = program.solve()
         shifts = self._shifts(problem, program, found)
         for done in range(1, N_ROUNDS):
-            found = self._feasible(program, shifts)
+            found, _ = self._feasible(program, shifts)
             shifts += (self._shifts(problem, program, found) - shifts) / (done + 1)  # their mean so far
         return self._feasible(program, shifts)
 
@@ -97,7 +103,14 @@ class Constrained:
         n_groups = problem.n_categories // problem.n_classes
         groups = categories // problem.n_classes if n_groups > 1 else None
         expectation = Expectation.of(rows, groups, n_groups=n_groups)
-        return ConstrainedProgram(expectation, RateObjective.of(problem.scoring_metric), self.constraints)
+        return ConstrainedProgram(expectation, self._objective(problem, n_groups), self.constraints)
+
+    @staticmethod
+    def _objective(problem: Problem, n_groups: int) -> RateObjective:
+        """Return the problem's metric; if it only returns scores, the accuracy, for which the probes take the place."""
+        if problem.is_labelled:
+            return RateObjective.of(problem.scoring_metric)
+        return RateObjective(metric=PooledMetric(inner=Accuracy(), n_groups=n_groups, n_classes=problem.n_classes))
 
     def fitted(self, rule: PlugIn, posterior: Posterior, note: str = "") -> FittedRule:
         """Return a single plug-in rule as a fitted rule."""
@@ -105,14 +118,14 @@ class Constrained:
         return FittedRule(name=self.name, mixture=mixture, posterior=posterior, basis=self.basis, note=note)
 
     @staticmethod
-    def _feasible(program: ConstrainedProgram, shifts: FloatArray) -> ConstrainedSolution:
-        """Return the solution; shifts that no classifier can meet are halved."""
+    def _feasible(program: ConstrainedProgram, shifts: FloatArray) -> tuple[ConstrainedSolution, FloatArray]:
+        """Return the solution and its shifts; shifts that no classifier can meet are halved."""
         for _ in range(N_HALVINGS):
             try:
-                return program.solve(shifts)
+                return program.solve(shifts), shifts
             except InfeasibleError:
                 shifts = shifts / 2
-        return program.solve()
+        return program.solve(), np.zeros_like(shifts)
 
     def _shifts(self, problem: Problem, program: ConstrainedProgram, found: ConstrainedSolution) -> FloatArray:
         """Return how the labels move the bounds: the shrunk difference of labelled and expected values, and margins."""
@@ -125,27 +138,31 @@ class Constrained:
         owners = [owner for owner in bounded for _ in owner.pieces(found.confusion)]
         shifts = []
         for piece, owner in zip(found.pieces, owners, strict=True):
-            influence = piece.influence(found.confusion)
+            is_tangent = piece.kind == "tangent"  # it touches the metric elsewhere
+            influence = (owner if is_tangent else piece).influence(found.confusion)
             apart = influence[categories, labels] - np.einsum("nr,rn->n", chances, influence[:, labels])
             noise = float(np.sqrt(np.sum((weights * apart) ** 2)))
-            gap = _seen(piece, owner, labelled) - piece.value(found.confusion) if piece.has_rows(labelled) else 0.0
+            gap = 0.0
+            if piece.has_rows(labelled):
+                gap = _seen(piece, owner, labelled) - _seen(piece, owner, found.confusion)
             kept = max(0.0, 1 - (noise / gap) ** 2) if gap else 0.0
             error = float(np.sqrt(np.sum(found.confusion * influence**2) / n_rows))
             shifts.append(-kept * gap - piece.sign * owner.constraint.margin * error)
         return np.array(shifts)
 
 
-def _seen(piece: Piece, owner: BoundedMetric, labelled: FloatArray) -> float:
-    """Return the value of a piece on labels; a tangent is that of the metric itself."""
-    return owner.value(labelled) if piece.kind == "tangent" else piece.value(labelled)
+def _seen(piece: Piece, owner: BoundedMetric, confusion: FloatArray) -> float:
+    """Return the value of a piece; for a tangent, that of the metric itself."""
+    return owner.value(confusion) if piece.kind == "tangent" else piece.value(confusion)
 
 
 def best_posterior(problem: Problem) -> Posterior:
-    """Return the model's own probabilities, or the stack if its log-loss out of fold is lower."""
+    """Return the model's own probabilities, or the stack if there are labels and its log-loss out of fold is lower."""
     from sklearn.model_selection import KFold
 
     eta, labels, weights = problem.val.eta, problem.val.labels, problem.val.weights
-    assert labels is not None  # noqa: S101
+    if labels is None:
+        return Identity()
     stacked = np.empty_like(eta)
     for kept, left in KFold(min(N_FOLDS, len(eta)), shuffle=True, random_state=0).split(eta):
         stack = fit_stack(eta[kept], labels[kept], None if weights is None else weights[kept])

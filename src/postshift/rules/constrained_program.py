@@ -7,7 +7,7 @@ g" among the rows of class i. If the basis has the groups, this is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,6 +27,7 @@ from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.penalised import Penalised
 
 N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
+N_BISECTIONS = 12  # of the way back to a solution that meets the constraints
 TOL = 1e-4
 # How much stricter the bounds of a series of rules are, as shares; below 0, they are looser.
 SHIFTS = (0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, -0.01, -0.03, -0.06, -0.1)
@@ -119,6 +120,25 @@ class RateObjective:
         return [] if self.gap is None else self.gap.pieces(confusion)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RateLimit:
+    """A limit ``<coefficients, T> <= bound`` on rates, such as the tangent of a function that is known by its scores.
+
+    Attributes
+    ----------
+    name : str
+        What is limited.
+    coefficients : array of shape (L, m, m)
+        The coefficients of T.
+    bound : float
+        The upper bound.
+    """
+
+    name: str
+    coefficients: FloatArray
+    bound: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConstrainedSolution:
     """A single rule that meets the constraints, and the randomised one that the rate program found.
@@ -157,6 +177,9 @@ class ConstrainedProgram:
         The constraints.
     """
 
+    goal: FloatArray | None = None  # coefficients (L, m, m) of T that take the place of the objective
+    limits: tuple[RateLimit, ...] = ()  # limits beside the constraints
+
     def __init__(
         self, expectation: Expectation, objective: RateObjective, constraints: Sequence[BoundedMetric]
     ) -> None:
@@ -171,6 +194,15 @@ class ConstrainedProgram:
         """Return the program with other constraints; both share the rules that they know."""
         other = copy(self)
         other.constraints = tuple(constraints)
+        return other
+
+    def with_limits(self, limits: Sequence[RateLimit], *, goal: FloatArray | None = None) -> ConstrainedProgram:
+        """Return the program with limits beside the constraints and, if given, a linear objective in place of its own.
+
+        Both share the rules that they know.
+        """
+        other = copy(self)
+        other.limits, other.goal = tuple(limits), goal
         return other
 
     def pieces(self, confusion: FloatArray) -> tuple[Piece, ...]:
@@ -194,69 +226,135 @@ class ConstrainedProgram:
             raise InfeasibleError(self._conflict(error), conflict=error.conflict, nearest=error.nearest) from None
 
     def _solved(self, shifts: FloatArray | None) -> ConstrainedSolution:
-        """Return the best single rule; constraints that are not linear are replaced by their tangents."""
-        at = self.start
-        for _ in range(N_TANGENTS):
+        """Return the best single rule; constraints that are not linear are replaced by their tangents.
+
+        If the tangents cannot be met where they are taken first, they are taken where the constraints hold, and
+        solutions that leave the constraints are moved back.
+        """
+        at, safe, excess = self.start, None, partial(self.excess, shifts)
+        for attempt in range(N_TANGENTS):
             pieces = self.pieces(at)
+            is_exact = all(piece.kind != "tangent" for piece in pieces)
             program = self._program.with_limits(self._limits(pieces, shifts))
             value = partial(self._value, program.limits)
-            found = program.ascend(value, self._gradient)
+            try:
+                found = program.ascend(value, self._gradient)
+            except InfeasibleError as error:
+                if is_exact or attempt == N_TANGENTS - 1:
+                    raise
+                found = self._elsewhere(error, excess, value) if attempt == 0 else error.nearest
+                safe = found if excess(found.rates) <= TOL else safe
+            else:
+                if is_exact or (safe is None and excess(found.rates) <= TOL):
+                    break
+                if safe is not None:
+                    last, found = safe, self._moved_back(found, safe, excess, value)
+                    if found.value <= value(last.rates) + TOL:
+                        break
+                    safe = found
             at = self.expectation.confusion(found.rates)
-            if all(piece.kind != "tangent" for piece in pieces) or self._excess(at, shifts) <= TOL:
-                break
-        rule, rates = program.single_rule(found, value)
+        rule, rates = program.single_rule(found, value, excess=None if is_exact else excess)
         confusion = self.expectation.confusion(rates)
         return ConstrainedSolution(
-            rule=rule, confusion=confusion, value=self.objective.value(confusion), pieces=pieces, randomised=found
+            rule=rule, confusion=confusion, value=self.value(rates), pieces=pieces, randomised=found
         )
+
+    def _elsewhere(
+        self, error: InfeasibleError, excess: Callable[[FloatArray], float], value: Callable[[FloatArray], float]
+    ) -> RateSolution:
+        """Return where to take tangents next, after those of one place could not be met.
+
+        It is on the way from the nearest place to the one where the constraint that is missed most is best.
+        """
+        nearest: RateSolution = error.nearest
+        confusion = self.expectation.confusion(nearest.rates)
+        best = self._best_of(max(self.constraints, key=lambda each: each.miss(confusion)))
+        return self._moved_back(nearest, best, excess, value) if excess(best.rates) <= TOL else best
+
+    def _moved_back(
+        self,
+        found: RateSolution,
+        safe: RateSolution,
+        excess: Callable[[FloatArray], float],
+        value: Callable[[FloatArray], float],
+    ) -> RateSolution:
+        """Return the mixture of a solution and one that meets the constraints which is closest to the first."""
+        low, high = 0.0, 1.0
+        for _ in range(N_BISECTIONS if excess(found.rates) > TOL else 0):
+            middle = (low + high) / 2
+            meets = excess((1 - middle) * safe.rates + middle * found.rates) <= TOL
+            low, high = (middle, high) if meets else (low, middle)
+        step = 1.0 if excess(found.rates) <= TOL else low
+        return self._program.mixed(safe, found, step, value)
 
     def reach(self, constraint: BoundedMetric) -> float:
         """Return the best value that a constraint's metric can have, whatever the other constraints say."""
+        return constraint.value(self.expectation.confusion(self._best_of(constraint).rates))
+
+    def _best_of(self, constraint: BoundedMetric) -> RateSolution:
+        """Return the solution that is best for a constraint's metric alone."""
         sign = -constraint.constraint.sign
-        found = self._program.ascend(
+        return self._program.ascend(
             lambda rates: sign * constraint.value(self.expectation.confusion(rates)),
             lambda rates: sign * self.expectation.on_rates(constraint.slopes(self.expectation.confusion(rates))),
         )
-        return float(sign * found.value)
 
     def _conflict(self, error: InfeasibleError) -> str:
         """Return the message that the constraints exclude each other, with what each can reach on these rows."""
         nearest = self.expectation.confusion(error.nearest.rates)
         missed = [each for each in self.constraints if each.miss(nearest) > -TOL]
+        compromise = ", {:.3f} in the nearest compromise" if len(self.constraints) > 1 else ""
+        alone = " alone" if len(self.constraints) > 1 else ""
         facts = [
-            f"{each.constraint.term} reaches {self.reach(each):.3f} at best alone, {each.value(nearest):.3f} in the "
-            f"nearest compromise ({each.constraint.sense} {each.constraint.bound:g} is asked)"
+            f"{each.constraint.term} reaches {self.reach(each):.3f} at best{alone}"
+            f"{compromise.format(each.value(nearest))} ({each.constraint.sense} {each.constraint.bound:g} is asked)"
             for each in missed or self.constraints
         ]
         together = "constraints" if len(missed) != 1 else "constraint"
-        return f"no classifier meets the {together} on these rows: {'; '.join(facts)}. Relax a bound"
+        return f"no classifier meets the {together} on these rows, in expectation: {'; '.join(facts)}. Relax a bound"
 
     def _limits(self, pieces: Sequence[Piece], shifts: FloatArray | None) -> Limits:
         """Return the limits of pieces; those of the gap share a slack."""
         moved = np.zeros(len(pieces)) if shifts is None else shifts
         spaces = [piece.half_space(piece.bound + shift, self.start) for piece, shift in zip(pieces, moved, strict=True)]
         n_soft = len(self.objective.pieces(self.start))
+        rows = [self.expectation.on_rates(space) for space in spaces] + [each.coefficients for each in self.limits]
+        n_strict, n_beside = len(pieces) - n_soft, len(self.limits)
         return Limits(
-            coefficients=np.array([self.expectation.on_rates(space) for space in spaces]).reshape(
-                -1, *self._program.columns[0].shape
-            ),
-            bounds=np.zeros(len(pieces)),
-            names=tuple(piece.name for piece in pieces),
-            slacks=np.array([-1] * (len(pieces) - n_soft) + [0] * n_soft, dtype=np.intp),
+            coefficients=np.array(rows).reshape(-1, *self._program.columns[0].shape),
+            bounds=np.array([0.0] * len(pieces) + [each.bound for each in self.limits]),
+            names=(*(piece.name for piece in pieces), *(each.name for each in self.limits)),
+            slacks=np.array([-1] * n_strict + [0] * n_soft + [-1] * n_beside, dtype=np.intp),
             costs=np.array([self.objective.cost] if n_soft else []),
         )
 
+    def value(self, rates: FloatArray) -> float:
+        """Return the objective of rates."""
+        if self.goal is not None:
+            return float(np.sum(self.goal * rates))
+        return self.objective.value(self.expectation.confusion(rates))
+
+    def rates(self, rule: PlugIn) -> FloatArray:
+        """Return the expected rates T of a rule."""
+        return self._program.rates(rule)
+
     def _value(self, limits: Limits, rates: FloatArray) -> float:
         """Return the metric of rates, less the cost of the slack that they need."""
+        if self.goal is not None:
+            return self.value(rates)
         return float(self.objective.metric.value(self.expectation.confusion(rates))) - limits.penalty(rates)
 
     def _gradient(self, rates: FloatArray) -> FloatArray:
         """Return the gradient of the smooth part of the objective."""
+        if self.goal is not None:
+            return self.goal
         return self.expectation.on_rates(self.objective.slopes(self.expectation.confusion(rates)))
 
-    def _excess(self, confusion: FloatArray, shifts: FloatArray | None) -> float:
-        """Return by how much the worst constraint misses its shifted bound."""
+    def excess(self, shifts: FloatArray | None, rates: FloatArray) -> float:
+        """Return by how much rates miss the shifted bound of the worst constraint, or a limit beside; 0 if none."""
+        confusion = self.expectation.confusion(rates)
         strict = self.strict_pieces(confusion)
         moved = np.zeros(len(strict)) if shifts is None else shifts
         misses = [piece.miss(confusion) - piece.sign * move for piece, move in zip(strict, moved, strict=False)]
-        return float(max(misses, default=0.0))
+        beside = [float(np.sum(each.coefficients * rates)) - each.bound for each in self.limits]
+        return float(max([*misses, *beside], default=0.0))

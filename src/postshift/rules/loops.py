@@ -34,14 +34,15 @@ class Paper:
     ----------
     basis : str
         The name of a basis of the rows.
-    weighting : str, optional
-        Which confusion entries get weights; by default those that the metric depends on ("diagonal" if it is unknown).
+    weighting : {"diagonal", "columns", "full"} or tuple of pairs, optional
+        Which confusion entries get weights, as in :func:`postshift.core.weighting.weighting_named`; by default those
+        that the metric depends on ("diagonal" if it is unknown).
     max_iter : int
         Frank-Wolfe iterations; 1 is PI-EW.
     """
 
     basis: str = CONSTANT
-    weighting: str | None = None
+    weighting: str | tuple[tuple[int, int], ...] | None = None
     max_iter: int = 30
 
     @property
@@ -92,7 +93,7 @@ class Paper:
         n_coefficients = n_bases * weighting_named(self._weighting(problem)).n_terms(problem.n_classes)
         return max(ENOUGH_CELLS // problem.n_classes, PER_COEFFICIENT * n_coefficients)
 
-    def _weighting(self, problem: Problem) -> str:
+    def _weighting(self, problem: Problem) -> str | tuple[tuple[int, int], ...]:
         """Return which confusion entries get weights."""
         return self.weighting or ("diagonal" if problem.metric is None else problem.metric.weighting)
 

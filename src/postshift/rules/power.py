@@ -21,9 +21,9 @@ import numpy as np
 from scipy import stats
 
 from postshift._validation import FloatArray, check_count, check_eta, check_in_range
-from postshift.constraints.p_values import chance_to_certify, has_test
+from postshift.constraints.p_values import chance_to_certify, has_test, without_test
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
-from postshift.constraints.terms import read_constraints
+from postshift.constraints.terms import Constraint, read_constraints
 from postshift.core.psi import ConfusionMetric, value_of
 from postshift.core.rows import Rows
 from postshift.exceptions import InfeasibleError, InputError, MetricError, SettingError, ShapeError
@@ -271,11 +271,11 @@ class _Certification:
     @classmethod
     def of(cls, subject_to: Any, given: _Given, *, delta: float, **about: Any) -> _Certification:
         """Look up the constraints, and find the rules that may be certified."""
-        constraints = tuple(resolve_constraint(each, **about) for each in read_constraints(subject_to))
+        constraints = tuple(_certifiable(each, **about) for each in read_constraints(subject_to))
         tables = tuple(given.tables(constraints))
         for constraint in constraints:
             if not all(has_test(piece) for table in tables for piece in constraint.pieces(table)):
-                raise MetricError(f"{str(constraint.constraint)!r} has no test and cannot be certified")
+                raise MetricError(without_test(constraint.constraint))
         text = "certify " + " and ".join(str(each.constraint) for each in constraints)
         return cls(text=text, constraints=constraints, tables=tables, delta=delta)
 
@@ -413,3 +413,11 @@ def _fewest_rows(chance: Callable[[int], float], wanted: float) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if chance(middle) < wanted else (low, middle)
     return high
+
+
+def _certifiable(constraint: Constraint, **about: Any) -> BoundedMetric:
+    """Return a constraint with its metric looked up; raise if it bounds a function, which has no test."""
+    found = resolve_constraint(constraint, **about)
+    if not isinstance(found, BoundedMetric):
+        raise MetricError(without_test(constraint))
+    return found

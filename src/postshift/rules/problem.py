@@ -86,6 +86,7 @@ class Problem:
     scale: float = 1.0
     rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
     n_total: int | None = None
+    n_groups: int = 1  # of the categories, if the metric only returns scores
 
     @classmethod
     def labelled(cls, train: Rows | None, val: Rows, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
@@ -139,6 +140,15 @@ class Problem:
             raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
         return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
 
+    def counting(self, groups: IntArray | None, *, n_groups: int) -> Problem:
+        """Return a problem that only returns scores, but counts rows by group and class, for its constraints.
+
+        Rows without labels count as rows of the first class: counts by predicted class are right all the same.
+        """
+        labels = np.zeros(self.val.n_rows, dtype=np.intp) if self.val.labels is None else self.val.labels
+        size = {"n_classes": self.n_classes, "n_categories": n_groups * self.n_classes}
+        return replace(self, categories=categories_of(labels, groups, **size), n_groups=n_groups)
+
     @property
     def n_classes(self) -> int:
         """Number of classes m."""
@@ -151,8 +161,8 @@ class Problem:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the labels are available, so that no query is needed."""
-        return self.categories is not None
+        """Whether the metric and the labels are available, so that no query is needed."""
+        return self.metric is not None
 
     @property
     def row_weights(self) -> FloatArray:
@@ -162,7 +172,7 @@ class Problem:
     @property
     def n_categories(self) -> int:
         """Rows of the confusion matrix: the classes, or (group, class) pairs."""
-        return int(getattr(self.metric, "n_categories", self.n_classes))
+        return int(getattr(self.metric, "n_categories", self.n_groups * self.n_classes))
 
     @cached_property
     def counts(self) -> FloatArray:
@@ -293,12 +303,12 @@ class Problem:
 
     def take(self, rows: IntArray) -> Problem:
         """Return the problem on some of the validation rows."""
-        if self.is_labelled:
-            return replace(self, val=self.val.take(rows), categories=self._categories[rows])
-        if not self.takes_subsets:
+        if not self.is_labelled and not self.takes_subsets:
             raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into folds")
         of_all = rows if self.rows is None else self.rows[rows]
-        return replace(self, val=self.val.take(rows), rows=of_all, n_total=self.n_total or self.val.n_rows)
+        categories = None if self.categories is None else self.categories[rows]
+        n_total = self.n_total or self.val.n_rows
+        return replace(self, val=self.val.take(rows), categories=categories, rows=of_all, n_total=n_total)
 
     def few_rows(self, n_rows: int) -> Problem:
         """Return the problem on at most ``n_rows`` random rows of each side (fixed seed); without labels, unchanged."""
