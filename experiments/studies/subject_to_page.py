@@ -329,7 +329,7 @@ classifier meets the constraints on the validation rows."""
 RIVALS_ABOUT = f"""All get the model's probabilities, the same validation rows and the same bound. {THRESHOLDS} and
 {GRADIENT} are randomised; their values are expectations. {GRADIENT} does not use the model: it retrains a logistic
 regression on the features (and the group, if it is known), on the training rows and the validation rows together. If
-the groups are hidden, it gets the validation rows only, as only these have groups. It runs on the first 20 seeds.
+the groups are hidden, it gets the validation rows only, as only these have groups. It runs on the first 10 seeds.
 fairlearn bounds the distance of a group to all rows, so its bound is scaled such that the gap of the two groups has the
 bound of the table. {OXONFAIR} gets hidden groups as inferred by a logistic regression on the same basis functions
 (husband, wife, neither) that ours has."""

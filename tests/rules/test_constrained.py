@@ -17,7 +17,7 @@ from postshift.exceptions import InfeasibleError, MissingClassWarning
 from postshift.metrics import Accuracy, GMean, Recall
 from postshift.metrics.over_groups import PooledMetric
 from postshift.rules import Problem
-from postshift.rules.constrained import Constrained, best_posterior
+from postshift.rules.constrained import Constrained, fit_posterior
 from postshift.rules.posterior import Identity, Stack
 from tests.rules.posteriors import drawn
 
@@ -86,14 +86,14 @@ def test_a_model_that_is_wrong_is_corrected_by_the_labels():
 
     data, new = too_sure(drawn(3, n_rows=3000)), too_sure(drawn(4, n_rows=8000))
     problem = problem_of(data)
-    assert isinstance(best_posterior(problem), Stack)
+    assert isinstance(fit_posterior(problem).posterior, Stack)
     found = fitted(rule_of("precision[1] >= 0.7"), replace(problem, metric=RECALL))
     labels = found.labels(Rows.of(new.eta))
     assert np.mean(new.labels[labels == 1] == 1) == pytest.approx(0.7, abs=0.04)
 
 
 def test_probabilities_that_are_right_are_kept():
-    assert isinstance(best_posterior(problem_of(drawn(5, n_rows=300))), Identity)
+    assert isinstance(fit_posterior(problem_of(drawn(5, n_rows=300))).posterior, Identity)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 4])
@@ -101,7 +101,7 @@ def test_a_posterior_of_very_few_rows(n_rows):
     data = drawn(6, n_rows=40)
     rows = np.concatenate([np.flatnonzero(data.labels == 0)[:1], np.flatnonzero(data.labels == 1)[: n_rows - 1]])
     data.eta, data.labels = data.eta[rows], data.labels[rows]
-    assert best_posterior(problem_of(data))(data.eta).shape == (n_rows, 2)
+    assert fit_posterior(problem_of(data)).held_out.shape == (n_rows, 2)
 
 
 def test_a_margin_makes_the_rule_safer():
@@ -219,7 +219,7 @@ def test_a_margin_that_cannot_be_met_is_reduced():
     data = drawn(15, n_rows=200)
     rule = rule_of("recall[1] >= 0.97", margin=50.0)
     problem = problem_of(data)
-    labels, posterior = fitted(rule, problem).labels(problem.val), best_posterior(problem)(data.eta)
+    labels, posterior = fitted(rule, problem).labels(problem.val), fit_posterior(problem).held_out
     assert posterior[labels == 1, 1].sum() / posterior[:, 1].sum() >= 0.97 - 1e-9  # in expectation
 
 
