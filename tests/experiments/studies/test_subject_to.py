@@ -21,6 +21,8 @@ from experiments.studies.subject_to_page import (
     Rate,
     holm,
     large_shares,
+    least_shares,
+    least_verdict,
     margin_verdict,
     price_verdict,
     prices,
@@ -177,12 +179,12 @@ class TestWords:
     """On figures that are known, so that silence is no proof."""
 
     @staticmethod
-    def results(misses, *, safe=None, price=0.0, task=ADULT, size=5000, rival=None):
+    def results(misses, *, safe=None, price=0.0, task=ADULT, size=5000, rival=None, error=0.01):
         """Return results of one task: the misses of ours, with a margin, and of a rival."""
 
         def rows(method, values, objective):
             for seed, miss in enumerate(values):
-                more = {"error_1": 0.01, "price": price, "refused": 0.0} if method in (OURS, SAFE) else {}
+                more = {"error_1": error, "price": price, "refused": 0.0} if method in (OURS, SAFE) else {}
                 values = {"objective": objective, "miss_1": miss, **more}
                 yield Row(task=task, size=size, method=method, seed=seed, seconds=0.1, values=values)
 
@@ -200,6 +202,16 @@ class TestWords:
         assert "5 %): Adult: precision given recall >= 0.9, 5,000 rows (50 %)" in margin_verdict(bad)
         good = self.results([0.01] * 50, safe=[0.01] * 8 + [-0.01] * 42)
         assert "none." in margin_verdict(good)
+
+    def test_a_gap_that_few_rows_cannot_bound_is_named(self):
+        task = "Adult: accuracy given demographic_parity <= 0.05, groups known"
+        wide = self.results([0.0] * 5, task=task, size=300, error=0.05)
+        assert least_shares(wide)[Cell(task, 300, 1)] == pytest.approx(2 * stats.norm.sf(1))
+        assert "in: Adult: accuracy given demographic_parity <= 0.05, groups known, 300 rows (32 %)" in least_verdict(
+            wide
+        )
+        assert least_verdict(self.results([0.0] * 5, task=task, size=300, error=0.03)) == ""
+        assert least_verdict(self.results([0.0] * 5, error=0.5)) == ""  # a recall has one side
 
     def test_large_shortfalls_are_named(self):
         bad = self.results([0.03] * 5 + [0.01] * 45)
@@ -232,8 +244,9 @@ class TestWhatItMustShow:
             assert len(stored.of(OURS, task=task, size=size)) >= 50
 
     def test_no_cell_is_violated_significantly_more_often_with_a_margin(self, stored, record_property):
+        """But for gaps that so few rows cannot bound."""
         record_property("figure", margin_verdict(stored))
-        assert significant(stored) == []
+        assert set(significant(stored)) <= set(least_shares(stored))
 
     def test_shortfalls_at_5000_rows(self, stored, record_property):
         record_property("figure", shortfall_verdict(stored))
