@@ -32,6 +32,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "menu_study": "experiments.studies.menu_study",
     "power_check": "experiments.studies.power_check",
     "verdicts": "experiments.studies.verdicts",
+    "subject_to": "experiments.studies.subject_to",
     "adience-shift": "experiments.paper.adience_shift",
     "adience-better": "experiments.studies.adience_better",
     "adience-albums": "experiments.studies.adience_albums",

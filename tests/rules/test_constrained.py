@@ -17,7 +17,7 @@ from postshift.exceptions import InfeasibleError, MissingClassWarning
 from postshift.metrics import Accuracy, GMean, Recall
 from postshift.metrics.over_groups import PooledMetric
 from postshift.rules import Problem
-from postshift.rules.constrained import Constrained, best_posterior
+from postshift.rules.constrained import Constrained, FittedPosterior, fit_posterior
 from postshift.rules.posterior import Identity, Stack
 from tests.rules.posteriors import drawn
 
@@ -86,14 +86,14 @@ def test_a_model_that_is_wrong_is_corrected_by_the_labels():
 
     data, new = too_sure(drawn(3, n_rows=3000)), too_sure(drawn(4, n_rows=8000))
     problem = problem_of(data)
-    assert isinstance(best_posterior(problem), Stack)
+    assert isinstance(fit_posterior(problem).posterior, Stack)
     found = fitted(rule_of("precision[1] >= 0.7"), replace(problem, metric=RECALL))
     labels = found.labels(Rows.of(new.eta))
     assert np.mean(new.labels[labels == 1] == 1) == pytest.approx(0.7, abs=0.04)
 
 
 def test_probabilities_that_are_right_are_kept():
-    assert isinstance(best_posterior(problem_of(drawn(5, n_rows=300))), Identity)
+    assert isinstance(fit_posterior(problem_of(drawn(5, n_rows=300))).posterior, Identity)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 4])
@@ -101,7 +101,7 @@ def test_a_posterior_of_very_few_rows(n_rows):
     data = drawn(6, n_rows=40)
     rows = np.concatenate([np.flatnonzero(data.labels == 0)[:1], np.flatnonzero(data.labels == 1)[: n_rows - 1]])
     data.eta, data.labels = data.eta[rows], data.labels[rows]
-    assert best_posterior(problem_of(data))(data.eta).shape == (n_rows, 2)
+    assert fit_posterior(problem_of(data)).held_out.shape == (n_rows, 2)
 
 
 def test_a_margin_makes_the_rule_safer():
@@ -219,8 +219,55 @@ def test_a_margin_that_cannot_be_met_is_reduced():
     data = drawn(15, n_rows=200)
     rule = rule_of("recall[1] >= 0.97", margin=50.0)
     problem = problem_of(data)
-    labels, posterior = fitted(rule, problem).labels(problem.val), best_posterior(problem)(data.eta)
+    labels, posterior = fitted(rule, problem).labels(problem.val), fit_posterior(problem).held_out
     assert posterior[labels == 1, 1].sum() / posterior[:, 1].sum() >= 0.97 - 1e-9  # in expectation
+
+
+def test_a_margin_takes_the_labels_at_their_word_on_the_cautious_side_only():
+    """Without a margin a small difference is shrunk; with one it is not, if the labels are worse than expected."""
+    data = drawn(17, n_rows=400)
+    zeros = np.flatnonzero(data.labels == 0)
+    by_chance = zeros[np.argsort(data.eta[zeros, 1])]
+    for worse in (True, False):
+        changed = drawn(17, n_rows=400)
+        changed.labels[by_chance[:6] if worse else by_chance[-6:]] = 1
+        problem = problem_of(changed)
+        shifts = {}
+        for margin in (0.0, 1.0):
+            rule = rule_of("recall[1] >= 0.8", margin=margin)
+            program = rule.program(problem, FittedPosterior(posterior=Identity(), held_out=changed.eta))
+            found = program.solve()
+            (shifts[margin],), (by_margin,) = rule._shifts(problem, program, found)
+            assert (by_margin > 0) == (margin > 0)
+        labels = found.rule.labels(changed.eta, np.ones((400, 1)))
+        seen = np.mean(labels[changed.labels == 1] == 1)
+        expected = found.confusion[1, 1] / found.confusion[1].sum()
+        assert (seen < expected) == worse
+        if worse:
+            assert shifts[1.0] == pytest.approx(expected - seen)
+            assert 0 <= shifts[0.0] < shifts[1.0]
+        else:
+            assert shifts[1.0] == shifts[0.0]
+            assert expected - seen < shifts[0.0] <= 0
+
+
+def test_a_class_whose_precision_is_bounded_is_predicted_even_if_the_margin_is_too_large():
+    data = drawn(18, n_rows=300)
+    bound = round(float(np.sort(data.eta[:, 1])[-20:].mean()), 2)
+    found = fitted(rule_of(f"precision[1] >= {bound}", margin=8.0), problem_of(data, RECALL))
+    assert np.any(found.labels(Rows.of(data.eta)) == 1)
+
+
+def test_a_stack_is_read_out_of_fold():
+    data = drawn(19, n_rows=300)
+    data.eta = data.eta**3 / np.sum(data.eta**3, axis=1, keepdims=True)  # too sure
+    found = fit_posterior(problem_of(data))
+    assert isinstance(found.posterior, Stack)
+    inside = found.posterior(data.eta)
+    rows = np.arange(300)
+    losses = [-np.mean(np.log(table[rows, data.labels])) for table in (found.held_out, inside)]
+    assert losses[0] > losses[1]
+    assert np.max(np.abs(found.held_out - inside)) < 0.1
 
 
 def test_the_objective_is_that_of_the_problem():

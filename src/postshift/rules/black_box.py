@@ -17,10 +17,10 @@ from postshift.constraints.functions import BoundedFunction
 from postshift.constraints.pieces import BoundedMetric
 from postshift.core.plugin import PlugIn, inverse_prior
 from postshift.core.queries import Fit, Query, kind_named
-from postshift.core.rows import CONSTANT, Posterior
+from postshift.core.rows import CONSTANT
 from postshift.core.weighting import DIAGONAL, FULL
 from postshift.exceptions import InfeasibleError
-from postshift.rules.constrained import Constrained, best_posterior
+from postshift.rules.constrained import Constrained, FittedPosterior, fit_posterior
 from postshift.rules.constrained_program import ConstrainedProgram, RateLimit
 from postshift.rules.fitted import FittedRule
 from postshift.rules.probed import Probed, Prober
@@ -84,8 +84,8 @@ class ConstrainedByProbes:
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Replace functions by tangents, solve, measure, and repeat; the best rule that was measured is returned."""
-        posterior = best_posterior(problem)
-        search = _Search.of(self, problem, posterior)
+        fitted = fit_posterior(problem)
+        search = _Search.of(self, problem, fitted)
         here = yield from search.start()
         for _ in range(self.max_iter):
             target = yield from search.target(here)
@@ -94,7 +94,7 @@ class ConstrainedByProbes:
                 break
             here = found
         note = "" if here.excess <= FEASIBLE else "no rule that was tried meets the constraints on these rows"
-        return replace(self.known.fitted(here.rule, posterior, note), name=self.name)
+        return replace(self.known.fitted(here.rule, fitted.posterior, note), name=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,9 +125,9 @@ class _Search:
     shifts: FloatArray  # of the bounds of their pieces
 
     @classmethod
-    def of(cls, rule: ConstrainedByProbes, problem: Problem, posterior: Posterior) -> _Search:
+    def of(cls, rule: ConstrainedByProbes, problem: Problem, fitted: FittedPosterior) -> _Search:
         """Solve the program of the known constraints, and prepare the probes."""
-        program = rule.known.program(problem, posterior)
+        program = rule.known.program(problem, fitted)
         try:
             found, shifts = rule.known.corrected(problem, program)
             first = found.rule

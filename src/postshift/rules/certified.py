@@ -32,7 +32,7 @@ from postshift.core.mixture import Mixture
 from postshift.core.queries import Fit
 from postshift.core.rows import Posterior, Rows
 from postshift.exceptions import InfeasibleError, MetricError, NotCertifiedError, WeightError
-from postshift.rules.constrained import best_posterior
+from postshift.rules.constrained import fit_posterior
 from postshift.rules.constrained_program import ConstrainedProgram, Expectation, RateObjective
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import Identity
@@ -358,7 +358,7 @@ def split_rows(problem: Problem, unlabelled: Unlabelled | None, *, n_groups: int
         some, others = problem.take(np.sort(order[:n_making])), problem.take(np.sort(order[n_making:]))
         groups = some.confusion_rows(slice(None))[0] // some.n_classes
         making = Unlabelled(rows=some.val, groups=groups)
-        return SplitRows(making=making, posterior=best_posterior(some), evidence=Evidence(problem=others))
+        return SplitRows(making=making, posterior=fit_posterior(some).posterior, evidence=Evidence(problem=others))
     order = rng.permutation(unlabelled.rows.n_rows)
     n_making = min(PATH_ROWS, len(order) // 2 if unlabelled.may_test else len(order))
     making, rest = unlabelled.take(np.sort(order[:n_making])), unlabelled.take(np.sort(order[n_making:]))

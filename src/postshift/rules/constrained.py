@@ -3,12 +3,13 @@
 The constraints are imposed on the expected confusion matrix under a posterior p(x), not on the labelled rows: with few
 labelled rows, a rule that just meets a constraint on them is overfitted to them. The labels correct the expectation:
 the difference between the labelled and the expected value of each constraint, shrunk by its noise, shifts the bound,
-and the program is solved again.
+and the program is solved again. With a margin, a difference that makes the rule more cautious is not shrunk: what
+shrinking leaves out would use up the margin. A posterior that is fitted to the labels is read out of fold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Constrained:
 
     def check(self, problem: Problem) -> None:
         """Raise ``InfeasibleError`` if no classifier meets the constraints on all rows."""
-        self.program(problem, best_posterior(problem)).solve()
+        self.program(problem, fit_posterior(problem)).solve()
 
     def fit(self, problem: Problem) -> Fit[FittedRule]:
         """Solve the program, and correct its bounds by the labels.
@@ -70,15 +71,15 @@ class Constrained:
         If no classifier meets the constraints on these rows, which may be a fold, the nearest one is returned.
         """
         yield from ()
-        posterior = best_posterior(problem)
-        program = self.program(problem, posterior)
+        fitted = fit_posterior(problem)
+        program = self.program(problem, fitted)
         try:
             found = self.solve(problem, program)
         except InfeasibleError as error:
-            return self.fitted(error.nearest.rule, posterior, "the constraints cannot be met on these rows")
+            return self.fitted(error.nearest.rule, fitted.posterior, "the constraints cannot be met on these rows")
         gain = found.randomised.value - found.value
         note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
-        return self.fitted(found.rule, posterior, note)
+        return self.fitted(found.rule, fitted.posterior, note)
 
     def solve(self, problem: Problem, program: ConstrainedProgram) -> ConstrainedSolution:
         """Return the solution of a program whose bounds are corrected by the labels of a problem.
@@ -96,9 +97,9 @@ class Constrained:
             shifts += (self._shifts(problem, program, found) - shifts) / (done + 1)  # their mean so far
         return self._feasible(program, shifts)
 
-    def program(self, problem: Problem, posterior: Posterior) -> ConstrainedProgram:
+    def program(self, problem: Problem, fitted: FittedPosterior) -> ConstrainedProgram:
         """Return the program on the validation rows."""
-        rows = problem.val.through(posterior).over(self.basis)
+        rows = replace(problem.val, eta=fitted.held_out).over(self.basis)
         categories, _ = problem.confusion_rows(slice(None))
         n_groups = problem.n_categories // problem.n_classes
         groups = categories // problem.n_classes if n_groups > 1 else None
@@ -119,16 +120,28 @@ class Constrained:
 
     @staticmethod
     def _feasible(program: ConstrainedProgram, shifts: FloatArray) -> tuple[ConstrainedSolution, FloatArray]:
-        """Return the solution and its shifts; shifts that no classifier can meet are halved."""
-        for _ in range(N_HALVINGS):
+        """Return the solution for shifts (2, P), by labels and by margins, and the shifts that it takes.
+
+        If no classifier can meet them, or only one that never predicts a class whose precision is bounded, the margins
+        are halved, and at last the shifts by labels.
+        """
+        by_labels, by_margins = shifts
+        halves = 0.5 ** np.arange(N_HALVINGS)
+        tried = [*(by_labels + half * by_margins for half in halves), *(half * by_labels for half in halves)]
+        for moved in tried:
             try:
-                return program.solve(shifts), shifts
+                found = program.solve(moved)
             except InfeasibleError:
-                shifts = shifts / 2
-        return program.solve(), np.zeros_like(shifts)
+                continue
+            if all(piece.has_rows(found.confusion) for piece in found.pieces):
+                return found, moved
+        return program.solve(), np.zeros_like(by_labels)
 
     def _shifts(self, problem: Problem, program: ConstrainedProgram, found: ConstrainedSolution) -> FloatArray:
-        """Return how the labels move the bounds: the shrunk difference of labelled and expected values, and margins."""
+        """Return how the bounds move (2, P): by the shrunk difference of labelled and expected values, and by margins.
+
+        With a margin of 1 or more, differences to the cautious side are not shrunk.
+        """
         rows = program.expectation.rows
         labels = found.rule.labels(rows.eta, rows.phi)
         labelled = problem.label_confusion(labels)
@@ -146,9 +159,12 @@ class Constrained:
             if piece.has_rows(labelled):
                 gap = _seen(piece, owner, labelled) - _seen(piece, owner, found.confusion)
             kept = max(0.0, 1 - (noise / gap) ** 2) if gap else 0.0
+            margin = owner.constraint.margin
+            if piece.sign * gap > 0:
+                kept += min(margin, 1.0) * (1 - kept)
             error = float(np.sqrt(np.sum(found.confusion * influence**2) / n_rows))
-            shifts.append(-kept * gap - piece.sign * owner.constraint.margin * error)
-        return np.array(shifts)
+            shifts.append([-kept * gap, -piece.sign * margin * error])
+        return np.array(shifts).reshape(-1, 2).T
 
 
 def _seen(piece: Piece, owner: BoundedMetric, confusion: FloatArray) -> float:
@@ -156,17 +172,27 @@ def _seen(piece: Piece, owner: BoundedMetric, confusion: FloatArray) -> float:
     return owner.value(confusion) if piece.kind == "tangent" else piece.value(confusion)
 
 
-def best_posterior(problem: Problem) -> Posterior:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedPosterior:
+    """A posterior, and the probabilities (n, m) of the validation rows by fits that did not read their labels."""
+
+    posterior: Posterior
+    held_out: FloatArray
+
+
+def fit_posterior(problem: Problem) -> FittedPosterior:
     """Return the model's own probabilities, or the stack if there are labels and its log-loss out of fold is lower."""
     from sklearn.model_selection import KFold
 
     eta, labels, weights = problem.val.eta, problem.val.labels, problem.val.weights
     if labels is None:
-        return Identity()
+        return FittedPosterior(posterior=Identity(), held_out=eta)
     stacked = np.empty_like(eta)
     for kept, left in KFold(min(N_FOLDS, len(eta)), shuffle=True, random_state=0).split(eta):
         stack = fit_stack(eta[kept], labels[kept], None if weights is None else weights[kept])
         stacked[left] = stack(eta[left])
     rows = np.arange(len(labels))
     losses = [-np.log(np.maximum(table[rows, labels], FLOOR)) @ problem.row_weights for table in (eta, stacked)]
-    return Identity() if losses[0] <= losses[1] else fit_stack(eta, labels, weights)
+    if losses[0] <= losses[1]:
+        return FittedPosterior(posterior=Identity(), held_out=eta)
+    return FittedPosterior(posterior=fit_stack(eta, labels, weights), held_out=stacked)

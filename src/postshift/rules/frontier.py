@@ -33,7 +33,7 @@ from postshift.rules.certified import (
     check_certifiable,
     split_rows,
 )
-from postshift.rules.constrained import Constrained, best_posterior
+from postshift.rules.constrained import Constrained, fit_posterior
 from postshift.rules.constrained_program import SHIFTS, ConstrainedProgram, ConstrainedSolution, RateObjective
 from postshift.rules.fitted import FittedRule
 from postshift.rules.problem import Problem
@@ -161,8 +161,8 @@ class Tracer:
 
     def points(self, bounds: int | FloatArray) -> tuple[FrontierPoint, ...]:
         """Return the points of bounds, or of a number of bounds over the range that can be reached."""
-        posterior = best_posterior(self.problem)
-        program = self._rule.program(self.problem, posterior)
+        fitted = fit_posterior(self.problem)
+        program = self._rule.program(self.problem, fitted)
         found = []
         for moved in self._moved(program, bounds):
             rule = replace(self._rule, constraints=moved)
@@ -173,7 +173,7 @@ class Tracer:
             if _is_empty(solution):
                 continue
             candidate = Candidate(
-                rule=rule.fitted(solution.rule, posterior), confusion=solution.confusion, caution=(0.0, 0.0)
+                rule=rule.fitted(solution.rule, fitted.posterior), confusion=solution.confusion, caution=(0.0, 0.0)
             )
             labels = candidate.rule.labels(self.problem.val)
             confusion = self.problem.label_confusion(labels)
