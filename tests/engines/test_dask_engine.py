@@ -50,6 +50,7 @@ def test_sums_are_those_of_the_memory_engine(basis, weighted):
         assert_same_sums(engine, MemoryEngine(sample), sample)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("exact", [True, False], ids=["integers", "fractions"])
 def test_a_rate_program_is_that_of_the_memory_engine(exact):
