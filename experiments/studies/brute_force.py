@@ -118,7 +118,7 @@ def make_page(results: Results) -> str:
         names = ("ours", "forced", "ours_labels", "forced_labels")
         means = [f"{results.values('rate program', name, task=task).mean():.4f}" for name in names]
         lowest, missed = apart(results, task).min(), results.values("rate program", "missed", task=task).max()
-        lines.append([task, *means[:2], f"{lowest:+.4f}", *means[2:], f"{max(missed, 0):.1g}"])
+        lines.append([task, *means[:2], f"{lowest:+.4f}", *means[2:], f"{max(missed, 0.0) + 0.0:.1g}"])
     lowest = min(float(apart(results, task).min()) for task in results.tasks)
     lead = (
         "A metric maximised subject to constraints, by the rate program and by brute force over plug-in weights. In "
