@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from benchmarks import engine, fit, growth, imports, peak, prediction, threads
+from benchmarks import engine, fit, growth, imports, peak, prediction, rates, threads
 from benchmarks.timing import Outcome
 
 Reading = Literal["theirs / ours", "ours / theirs", "value"]
@@ -144,6 +144,20 @@ COMPARISONS: tuple[Comparison, ...] = (
             full={"n": 20_000, "max_iter": 30},
             quick={"n": 1_000, "max_iter": 2, "repeats": 1},
         ),
+    ),
+    *(
+        Comparison(
+            name=f"rates-{n_bases}",
+            title=f"rate program, n 1e5, against HiGHS on all rows, n 5e4, m 10, L {n_bases}, hard clusters",
+            run=_single(
+                rates.against_all_rows,
+                n_bases=n_bases,
+                full={"n": 100_000, "n_few": 50_000},
+                quick={"n": 6_000, "n_few": 4_000, "repeats": 1},
+            ),
+            goal=Goal(bound=10),
+        )
+        for n_bases in (5, 20)
     ),
     Comparison(
         name="prediction",

@@ -30,6 +30,8 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "threshold_comparison": "experiments.studies.threshold_comparison",
     "xcolumns_comparison": "experiments.studies.xcolumns_comparison",
     "menu_study": "experiments.studies.menu_study",
+    "brute_force": "experiments.studies.brute_force",
+    "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
     "verdicts": "experiments.studies.verdicts",
     "subject_to": "experiments.studies.subject_to",

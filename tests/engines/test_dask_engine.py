@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import dask.array as da
 from distributed import Client
 
 from postshift import MemoryEngine, fw_eg
+from postshift.core.rate_program import Limits, RateProgram, expected_rates
 from postshift.engines import ArrayParts, DaskEngine
 from postshift.engines.dask import dask_cluster
 from postshift.exceptions import BasisError, LabelError, ProbabilityError, SettingError, ShapeError, WeightError
@@ -46,6 +48,31 @@ def test_sums_are_those_of_the_memory_engine(basis, weighted):
     sample = make_problem(seed=4, n_classes=4, n_bases=3, basis=basis, weighted=weighted).train
     with DaskEngine(as_arrays(sample, 11), split_every=3) as engine:  # a tree of two levels
         assert_same_sums(engine, MemoryEngine(sample), sample)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("exact", [True, False], ids=["integers", "fractions"])
+def test_a_rate_program_is_that_of_the_memory_engine(exact):
+    """The same columns where sums are integers, otherwise the same objective."""
+    sample = make_problem(seed=5, n_classes=3, n_bases=2, n_train=600).train
+    sample = replace(sample, eta=np.eye(3)[np.argmax(sample.eta, axis=1)] if exact else sample.eta)
+    rng = np.random.default_rng(0)
+    goal, coefficients = rng.normal(size=(2, 3, 3)), rng.normal(size=(5, 2, 3, 3))
+    size = {"n_bases": 2, "n_classes": 3, "tol": 1e-9}
+
+    def program(engine):
+        rates = expected_rates(engine)
+        start = RateProgram(rates, **size, limits=Limits(coefficients=coefficients[:0], bounds=np.empty(0)))
+        bounds = np.tensordot(coefficients, start.columns[0], axes=3)
+        return RateProgram(rates, **size, limits=Limits(coefficients=coefficients, bounds=bounds, names=("",) * 5))
+
+    one = program(MemoryEngine(sample))
+    with DaskEngine(as_arrays(sample, 5)) as engine:
+        other = program(engine)
+        assert other.maximise(goal).value == pytest.approx(one.maximise(goal).value, abs=1e-9)
+    if exact:
+        np.testing.assert_array_equal(one.columns, other.columns)
 
 
 @pytest.mark.usefixtures("client")

@@ -21,6 +21,10 @@ the next rule, and one pass over the rows gives the rates of that rule.
 
 The bound of each pass, ``prices . bounds + <goal - prices . limits, T(rule)>``, is above the optimum. The gap is the
 smallest bound minus the value of the master.
+
+As a function of the prices, the bound is the dual function: convex and, with many rows, almost smooth. If there are
+many limits, a quasi-Newton method lowers it first. The rules that it passes surround the optimum, so the master needs
+few others: 52 passes instead of 225 for 200 limits, of which 30 bind.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linprog, minimize_scalar
+from scipy.optimize import linprog, minimize, minimize_scalar
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.mixture import Mixture
@@ -50,6 +54,9 @@ _RAISES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # shares by which prices are raised for 
 _BISECTIONS = 6
 _ROUNDING = 1e-13  # a rule that gains less is not better
 _SMOOTHING = 0.5  # how far the prices of a pass stay at the best prices so far (Wentges' smoothing)
+_MANY_LIMITS = 4  # with fewer limits, the master alone needs no more passes
+_MAX_DESCENT = 40  # passes
+_DESCENT_TOL = 1e-3  # the descent stops where an iteration gains less than this share of the tolerance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,6 +174,41 @@ class _Master:
     level: float  # the price of "the shares sum to 1"
 
 
+class _Dual:
+    """The dual function: for any prices, a bound above the optimum. The lowest bound so far is kept."""
+
+    def __init__(self, goal: FloatArray, limits: Limits, rates: Callable[[FloatArray], FloatArray]) -> None:
+        self._goal, self._limits, self._rates = goal, limits, rates
+        self.bound, self.prices = np.inf, np.zeros(len(limits))
+
+    def __call__(self, prices: FloatArray) -> FloatArray:
+        """Return the rates of the rule of these prices, in one pass."""
+        return self._at(prices)[1]
+
+    def descend(self, tol: float) -> None:
+        """Lower the bound from the best prices so far, by L-BFGS-B. Each limit with a slack must have its own."""
+        soft = self._limits.slacks >= 0
+        highest = np.full(len(soft), np.inf)
+        highest[soft] = self._limits.costs[self._limits.slacks[soft]]
+
+        def bound(prices: FloatArray) -> tuple[float, FloatArray]:
+            above, rates = self._at(prices.copy())
+            return above, -self._limits.excess(rates)
+
+        options = {"maxfun": _MAX_DESCENT, "maxls": 5, "maxcor": 20, "ftol": _DESCENT_TOL * tol, "gtol": 0.0}
+        ranges = [(0.0, high) for high in highest]
+        minimize(bound, self.prices, jac=True, method="L-BFGS-B", bounds=ranges, options=options)
+
+    def _at(self, prices: FloatArray) -> tuple[float, FloatArray]:
+        """Return the bound of these prices, and the rates of their rule."""
+        direction = self._limits.priced(self._goal, prices)
+        rates = self._rates(direction)
+        above = float(prices @ self._limits.bounds + np.sum(direction * rates))
+        if above < self.bound:
+            self.bound, self.prices = above, prices
+        return above, rates
+
+
 def expected_rates(engine: Engine) -> Rates:
     """Return the function that gives the rates T of a classifier on the rows of an engine, in one pass.
 
@@ -227,8 +269,9 @@ class RateProgram:
 
     def maximise(self, goal: FloatArray) -> RateSolution:
         """Return the solution for a linear objective; raise ``InfeasibleError`` if no classifier meets the limits."""
+        dual = self._started(goal)
         self._make_feasible()
-        return self._solve(goal, self.limits, tol=self._tol)
+        return self._solve(dual, goal, self.limits, tol=self._tol)
 
     def ascend(
         self,
@@ -323,11 +366,21 @@ class RateProgram:
         strict = self.limits.slacks < 0
         return float(self.limits.excess(rates)[strict].max(initial=0.0))
 
+    def _started(self, goal: FloatArray) -> _Dual:
+        """Return the dual function; with many limits and no rules of an earlier program, its bound is lowered."""
+        dual = _Dual(goal, self.limits, self._pass)
+        is_new = len(self.rules) == 1 + self._shape[1]
+        sharing = np.bincount(self.limits.slacks + 1)[1:].max(initial=0)
+        if is_new and len(self.limits) >= _MANY_LIMITS and sharing <= 1:
+            dual.descend(self._tol)
+        return dual
+
     def _make_feasible(self) -> None:
         """Add rules until a mixture of them meets the strict limits; raise if none can."""
         if (self.limits.slacks >= 0).all():
             return
-        found = self._solve(np.zeros(self._shape), self.limits.elastic(), tol=_FEASIBLE, enough=-_FEASIBLE)
+        goal, limits = np.zeros(self._shape), self.limits.elastic()
+        found = self._solve(_Dual(goal, limits, self._pass), goal, limits, tol=_FEASIBLE, enough=-_FEASIBLE)
         if found.value < -_FEASIBLE:
             in_conflict = (self.limits.slacks < 0) & (found.prices > _IN_CONFLICT)
             names = tuple(name for name, priced in zip(self.limits.names, in_conflict, strict=True) if priced)
@@ -340,31 +393,27 @@ class RateProgram:
                 nearest=found,
             )
 
-    def _solve(self, goal: FloatArray, limits: Limits, *, tol: float, enough: float = np.inf) -> RateSolution:
+    def _solve(
+        self, dual: _Dual, goal: FloatArray, limits: Limits, *, tol: float, enough: float = np.inf
+    ) -> RateSolution:
         """Return the solution by column generation; stop where the gap is ``tol`` or the value is ``enough``."""
-        bound, best = np.inf, np.zeros(len(limits))
-        smoothing, last = 0.0, len(self.rules) + self._max_passes
+        smoothing, last = 0.0 if np.isinf(dual.bound) else _SMOOTHING, len(self.rules) + self._max_passes
         while True:
             master = self._master(goal, limits)
-            if bound - master.value <= tol or master.value >= enough or len(self.rules) >= last:
+            if dual.bound - master.value <= tol or master.value >= enough or len(self.rules) >= last:
                 break
-            prices = smoothing * best + (1 - smoothing) * master.prices
-            direction = limits.priced(goal, prices)
-            rates = self._pass(direction)
-            above = float(prices @ limits.bounds + np.sum(direction * rates))
-            if above < bound:
-                bound, best = above, prices
+            rates = dual(smoothing * dual.prices + (1 - smoothing) * master.prices)
             gained = float(np.sum(limits.priced(goal, master.prices) * rates)) - master.level
             if gained <= _ROUNDING and smoothing == 0:
                 break  # no rule improves the master: it is optimal
             smoothing = _SMOOTHING if gained > _ROUNDING else 0.0
         return RateSolution(
             mixture=self._mixture(master.shares),
-            rule=self._plug_in(limits.priced(goal, best)),
+            rule=self._plug_in(limits.priced(goal, dual.prices)),
             rates=np.tensordot(master.shares, np.stack(self.columns[: len(master.shares)]), axes=1),
             shares=master.shares,
             value=master.value,
-            bound=max(bound, master.value),
+            bound=max(dual.bound, master.value),
             goal=goal,
             prices=master.prices,
             n_passes=len(self.rules),
