@@ -28,8 +28,6 @@ from postshift.metrics.penalised import Penalised
 
 N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
 TOL = 1e-4
-# How much stricter the bounds of a series of rules are, as shares; below 0, they are looser.
-SHIFTS = (0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, -0.01, -0.03, -0.06, -0.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
