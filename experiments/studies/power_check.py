@@ -385,7 +385,7 @@ EXPERIMENT = Experiment(
     methods={name: measured(name) for name in SOURCES},
     page=make_page,
     columns=COLUMNS,
-    seeds=18,
+    seeds=12,
     figure=side_by_side(draw),
     picture="Seen shares against predicted chances",
 )

@@ -179,7 +179,7 @@ class Shifts:
                 chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
             )
         if self.confidence is None:
-            warn_of_violations(self.constraints_)
+            warn_of_violations(self.constraints_, chosen.record.notes)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,

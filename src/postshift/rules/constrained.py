@@ -8,7 +8,8 @@ and the program is solved again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +29,7 @@ N_ROUNDS = 4  # of the correction by labels
 N_HALVINGS = 6  # of shifts that no classifier can meet
 N_FOLDS = 5
 SHOWN = 1e-3  # the smallest gain of the randomised rule that a note mentions
+OUT_OF_REACH = "no classifier is expected to meet the bounds, corrected by the labels and the margin"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,8 +77,12 @@ class Constrained:
         except InfeasibleError as error:
             return self.fitted(error.nearest.rule, posterior, "the constraints cannot be met on these rows")
         gain = found.randomised.value - found.value
-        note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
-        return self.fitted(found.rule, posterior, note)
+        notes = [f"the randomised rule would gain {gain:.3f}, in expectation"] if gain >= SHOWN else []
+        if found.kept < 1:
+            notes.append(
+                f"{OUT_OF_REACH}: {found.kept:.0%} of the correction is kept. Relax a bound, or give more rows"
+            )
+        return self.fitted(found.rule, posterior, "; ".join(notes))
 
     def solve(self, problem: Problem, program: ConstrainedProgram) -> ConstrainedSolution:
         """Return the solution of a program whose bounds are corrected by the labels of a problem.
@@ -107,12 +113,10 @@ class Constrained:
     @staticmethod
     def _feasible(program: ConstrainedProgram, shifts: FloatArray) -> ConstrainedSolution:
         """Return the solution; shifts that no classifier can meet are halved."""
-        for _ in range(N_HALVINGS):
-            try:
-                return program.solve(shifts)
-            except InfeasibleError:
-                shifts = shifts / 2
-        return program.solve()
+        for kept in 0.5 ** np.arange(N_HALVINGS):
+            with suppress(InfeasibleError):
+                return replace(program.solve(kept * shifts), kept=float(kept))
+        return replace(program.solve(), kept=0.0)
 
     def _shifts(self, problem: Problem, program: ConstrainedProgram, found: ConstrainedSolution) -> FloatArray:
         """Return how the labels move the bounds: the shrunk difference of labelled and expected values, and margins."""

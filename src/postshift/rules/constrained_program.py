@@ -98,7 +98,7 @@ class RateObjective:
         """Return the objective of a metric for which greater is better."""
         if not isinstance(metric, Penalised):
             return cls(metric=metric)
-        groups = {"n_classes": metric.n_classes, "n_groups": metric.n_groups}
+        groups: Any = {"n_classes": metric.n_classes, "n_groups": metric.n_groups}
         nothing = Constraint(term=Term(metric.gap), sense="<=", bound=0.0)
         gap = BoundedMetric(constraint=nothing, metric=metric.gap_metric, **groups)
         return cls(metric=PooledMetric(inner=metric.inner, **groups), gap=gap, cost=metric.strength)
@@ -133,6 +133,8 @@ class ConstrainedSolution:
         The pieces of the constraints.
     randomised : RateSolution
         The randomised rule; ``randomised.prices`` are the prices of the pieces.
+    kept : float
+        The share of a correction of the bounds that was kept; below 1 if no classifier meets all of it.
     """
 
     rule: PlugIn
@@ -140,6 +142,7 @@ class ConstrainedSolution:
     value: float
     pieces: tuple[Piece, ...]
     randomised: RateSolution
+    kept: float = 1.0
 
 
 class ConstrainedProgram:

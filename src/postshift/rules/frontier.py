@@ -13,7 +13,7 @@ of them. A fit tests the rules of one bound only: what is marked is certified by
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,23 @@ N_HALVINGS = 8  # of the range in which the strictest bound is searched
 DECIMALS = 4  # of the bounds, unless their range is narrow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrontierPoint:
+@dataclass(frozen=True, kw_only=True)
+class PointValues:
+    """The numbers of a point of a frontier; :class:`FrontierPoint` says what they are."""
+
+    bound: float
+    metric: float
+    constraint: float
+    expected_metric: float
+    expected_constraint: float
+    certified: bool | None
+    p_value: float | None
+    rows_needed: int | None
+    n_changed: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrontierPoint(PointValues):
     """The rule for one bound.
 
     Attributes
@@ -75,15 +90,6 @@ class FrontierPoint:
         The rule.
     """
 
-    bound: float
-    metric: float
-    constraint: float
-    expected_metric: float
-    expected_constraint: float
-    certified: bool | None
-    p_value: float | None
-    rows_needed: int | None
-    n_changed: int
     confusion: FloatArray
     rule: FittedRule
 
@@ -137,7 +143,7 @@ class Frontier:
         """Return a pandas data frame with one row per point, without confusion matrices and rules."""
         import pandas as pd
 
-        names = [name for name in FrontierPoint.__dataclass_fields__ if name not in ("confusion", "rule")]
+        names = [field.name for field in fields(PointValues)]
         return pd.DataFrame([[getattr(point, name) for name in names] for point in self.points], columns=names)
 
 
