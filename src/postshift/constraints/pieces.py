@@ -133,7 +133,7 @@ class Names:
         return cls(classes=tuple(np.asarray(classes).tolist()), groups=tuple(named))
 
     def category(self, row: int, n_rows: int) -> str:
-        """Return the name of one of the rows of a confusion matrix: a class or, if it has groups, a class of a group."""
+        """Return the name of a row of a confusion matrix: a class or, if the matrix has groups, a class of a group."""
         group, label = divmod(row, len(self.classes))
         within = f" of group {self.groups[group]}" if n_rows > len(self.classes) else ""
         return f"class {self.classes[label]}{within}"
