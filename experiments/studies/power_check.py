@@ -354,7 +354,8 @@ def rough_about(results: Results) -> str:
         "true shares of that rule. *Off* is how far a single prediction is from it, and *covered* how often the "
         f"interval, which has a level of 95 %, holds it. *Wrong probabilities* have their log-odds multiplied by "
         f"{TOO_SURE:g}: the chance and its interval take them for right, and no number of rows without labels tells. "
-        "Rows with labels correct both, at the price of a wide interval."
+        "Rows with labels correct both, at the price of a wide interval. The model's own probabilities are a little "
+        "wrong too: with more rows the intervals are narrower, and hold the chance less often."
     )
 
 
