@@ -316,8 +316,8 @@ def make_page(results: Results) -> str:
     lead = (
         "How often rows show a gain or certify a bound, and what `postshift.power` says before. From shares that are "
         f"known the two differ by at most 5 points in {within(shares)} of {len(shares)} cells (at most "
-        f"{largest(shares):.1f}), and from the probabilities of {FROM_MANY:,} rows of Adult, on average over samples of "
-        f"rows, in {within(many)} of {len(many)} (at most {largest(many):.1f})."
+        f"{largest(shares):.1f}), and from the probabilities of {FROM_MANY:,} rows of Adult, on average over samples "
+        f"of rows, in {within(many)} of {len(many)} (at most {largest(many):.1f})."
     )
     known = [
         [method, task, f"{size:,}", f"{each.predicted:.3f}", f"{each.seen:.3f}", f"{each.apart:+.3f}"]
