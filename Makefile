@@ -57,8 +57,8 @@ docs: $(VENV)/.docs-ready ## build the documentation into docs/_build/html
 	@"$(BIN)/python" -m sphinx -b html -q -E -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-picture: $(VENV)/.browser-ready demo ## create docs/_static/report.png, the picture of the demo's report, with Chromium
-	@"$(BIN)/python" -m tests.browser.picture build/demo/run/report.html docs/_static/report.png
+picture: $(VENV)/.browser-ready demo ## create docs/_static/report.png and frontier.png, pictures of reports, with Chromium
+	@"$(BIN)/python" -m tests.browser.picture build/demo/run/report.html docs/_static
 
 bench: export OPENBLAS_NUM_THREADS := 1
 bench: export OMP_NUM_THREADS := 1

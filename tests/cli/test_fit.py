@@ -39,7 +39,7 @@ def test_settings_are_what_the_result_depends_on():
         ({"metric": None, "metric_command": "sh {predictions}", "pos_label": "a"}, "--pos-label"),
         ({"metric": None, "metric_command": "sh {predictions}", "groups": "a"}, "--groups"),
         ({"less_is_better": True}, "--metric-command"),
-        ({"margin": 1.0}, "--margin is about constraints: add --subject-to"),
+        ({"margin": [1.0]}, "--margin is about constraints: add --subject-to"),
         ({"confidence": 0.9}, "--confidence is about constraints: add --subject-to"),
         ({"unlabelled": Path("rows.csv")}, "--unlabelled is about constraints: add --subject-to"),
         ({"subject_to": ["recall >= 0.9"], "method": "stack"}, "leave --method out"),

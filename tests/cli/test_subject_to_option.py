@@ -77,6 +77,18 @@ def test_a_function_as_the_metric(folder, tmp_path):
     assert "a guarantee needs a metric of the confusion matrix: leave --confidence out" in refused.err
 
 
+def test_each_constraint_has_its_own_margin(folder, tmp_path):
+    done = fit(folder, tmp_path / "run", *BOTH, "--margin", 2, "--margin", 0, "--json")
+    assert done.code == 0, done.err
+    eta, y, _ = arrays(folder / "val.csv")
+    margin = {BOTH[1]: 2.0}
+    shifter = PostShifter("accuracy", subject_to=list(BOTH[1::2]), margin=margin, classes=CLASSES).fit(eta, y)
+    assert done.json["constraints"] == written(shifter.constraints_)
+    wrong = fit(folder, tmp_path / "other", *BOTH, *("--margin", 1) * 3)
+    assert wrong.code == 2
+    assert "--margin is given 3 times and --subject-to 2 times" in wrong.err
+
+
 def test_what_is_shown(folder, tmp_path):
     done = fit(folder, tmp_path / "run", *BOTH)
     assert done.code == 0, done.err

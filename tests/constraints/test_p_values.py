@@ -223,18 +223,18 @@ def test_the_chance_to_certify_is_that_of_a_simulation(constraint, confusion, n_
 @pytest.mark.parametrize(("constraint", "confusion", "n_groups"), POWERED, ids=IDS)
 def test_the_rows_that_are_needed_are_enough_and_not_many_too_many(constraint, confusion, n_groups):
     piece = piece_of(constraint, confusion, n_groups=n_groups)
-    needed = rows_needed(piece, confusion, delta=DELTA, power=0.8)
+    needed = rows_needed([piece], confusion, delta=DELTA, power=0.8)
     assert share_accepted(piece, confusion, needed) == pytest.approx(0.8, abs=0.1)
     assert share_accepted(piece, confusion, needed // 2) < 0.8
 
 
 def test_no_number_of_rows_is_enough_without_room():
     confusion = np.array([[0.5, 0.1], [0.1, 0.3]])
-    assert rows_needed(piece_of("recall >= 0.75", confusion), confusion, delta=0.1) is None
-    assert rows_needed(piece_of("recall >= 0.8", confusion), confusion, delta=0.1) is None
+    assert rows_needed([piece_of("recall >= 0.75", confusion)], confusion, delta=0.1) is None
+    assert rows_needed([piece_of("recall >= 0.8", confusion)], confusion, delta=0.1) is None
     gone = np.array([[1.0, 0.0], [0.0, 0.0]])
-    assert rows_needed(piece_of("recall >= 0.5", gone), gone, delta=0.1) is None
-    assert rows_needed(piece_of("recall <= 0.5", gone), gone, delta=0.1) is None
+    assert rows_needed([piece_of("recall >= 0.5", gone)], gone, delta=0.1) is None
+    assert rows_needed([piece_of("recall <= 0.5", gone)], gone, delta=0.1) is None
 
 
 def test_which_pieces_have_a_test():

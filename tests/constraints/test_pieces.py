@@ -47,6 +47,23 @@ N_GROUPS = 2
 SHAPE = (N_GROUPS * len(CLASSES), len(CLASSES))
 
 
+def test_pieces_name_classes_and_groups():
+    everywhere = np.full(SHAPE, 1 / np.prod(SHAPE))
+
+    def names(text):
+        bounded = resolve_constraint(Constraint.read(text), classes=CLASSES, groups=np.array(["east", "west"]))
+        return [piece.name for piece in bounded.pieces(everywhere)]
+
+    assert names("demographic_parity[yes] <= 0.1")[0] == "demographic_parity[yes], predicted yes, groups east and west"
+    assert (
+        names("equalized_odds[maybe] <= 0.1")[0]
+        == "equalized_odds[maybe], true no, predicted maybe, groups east and west"
+    )
+    assert names("worst_group_accuracy >= 0.1") == [f"worst_group_accuracy, group {name}" for name in ("east", "west")]
+    alone = resolve_constraint(Constraint.read("min_recall >= 0.1"), classes=CLASSES).pieces(np.full((3, 3), 1 / 9))
+    assert [piece.name for piece in alone] == [f"min_recall, class {name}" for name in CLASSES]
+
+
 def resolved(constraint, *, n_groups=N_GROUPS, classes=CLASSES, **how):
     constraint = Constraint.read(constraint) if isinstance(constraint, str) else constraint
     return resolve_constraint(constraint, classes=classes, n_groups=n_groups, **how)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from postshift import PostShiftClassifier, PostShifter, frontier, power
 from postshift.constraints import Constraint, Rate, Recall, Value
+from postshift.estimators.subject_to import warn_of_violations
 from postshift.exceptions import (
     ConstraintWarning,
     InfeasibleError,
@@ -163,6 +165,19 @@ def test_a_constraint_that_is_missed_warns():
         texts += [str(each.message) for each in of_ours]
     assert texts
     assert re.search(r"'recall\[yes\] >= 0.8' does not hold .* the value is 0\.\d+ \(95 % interval 0\.", texts[0])
+
+
+def test_a_margin_that_cannot_be_met_is_in_the_record():
+    data = drawn(50, n_rows=300)
+    found = of_words("accuracy", subject_to=["precision[yes] >= 0.7", "recall[yes] >= 0.5"], margin=8)
+    found.fit(data.eta, NAMES[data.labels])
+    notes = found.diagnostics_.choice.notes
+    assert any("% of the correction is kept" in note for note in notes)
+    missed = [replace(each, holds=False) for each in found.constraints_]
+    with pytest.warns(ConstraintWarning, match="relax a bound, lower the margin if there is one, or give more rows"):
+        warn_of_violations(missed, notes)
+    with pytest.warns(ConstraintWarning, match="Give margin=1"):
+        warn_of_violations(missed, ())
 
 
 def test_a_margin_as_a_dict_or_of_a_constraint(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from postshift.exceptions import InfeasibleError, MissingClassWarning
 from postshift.metrics import Accuracy, GMean, Recall
 from postshift.metrics.over_groups import PooledMetric
 from postshift.rules import Problem
-from postshift.rules.constrained import Constrained, FittedPosterior, fit_posterior
+from postshift.rules.constrained import OUT_OF_REACH, Constrained, FittedPosterior, fit_posterior
 from postshift.rules.posterior import Identity, Stack
 from tests.rules.posteriors import drawn
 
@@ -219,7 +220,10 @@ def test_a_margin_that_cannot_be_met_is_reduced():
     data = drawn(15, n_rows=200)
     rule = rule_of("recall[1] >= 0.97", margin=50.0)
     problem = problem_of(data)
-    labels, posterior = fitted(rule, problem).labels(problem.val), fit_posterior(problem).held_out
+    found, posterior = fitted(rule, problem), fit_posterior(problem).held_out
+    assert re.search(rf"{OUT_OF_REACH}: \d+% of the correction is kept\. Relax a bound", found.note)
+    assert OUT_OF_REACH not in fitted(rule_of("recall[1] >= 0.7"), problem).note
+    labels = found.labels(problem.val)
     assert posterior[labels == 1, 1].sum() / posterior[:, 1].sum() >= 0.97 - 1e-9  # in expectation
 
 

@@ -8,11 +8,12 @@ import pytest
 from postshift import Rows
 from postshift.constraints.pieces import resolve_constraint
 from postshift.constraints.terms import Constraint
+from postshift.exceptions import NotCertifiedError
 from postshift.metrics import resolve_metric
 from postshift.rules import Problem
-from postshift.rules.certified import Unlabelled
+from postshift.rules.certified import Unlabelled, certified_rule
 from postshift.rules.constrained import Constrained
-from postshift.rules.frontier import Tracer
+from postshift.rules.frontier import Tracer, at_bound
 
 
 def drawn(n_rows, seed, n_classes=2):
@@ -89,6 +90,38 @@ def test_the_certified_part_is_the_beginning_of_a_fixed_sequence():
     assert all(point.expected_constraint >= point.bound for point in points if point.certified)
     assert not points[-1].certified  # a recall of 1
     assert all(point.rows_needed is None or point.rows_needed > 0 for point in points)
+
+
+def test_a_single_bound_is_certified_as_a_fit_certifies_it():
+    making = Unlabelled(rows=Rows.of(drawn(2000, 7)[0]))
+    for bound in (0.6, 0.99):
+        made = tracer(400, constraints=(f"precision[1] >= {bound}",), metric="recall[1]")
+        (point,), _ = made.certified_points(np.array([bound]), confidence=0.95, unlabelled=making)
+        try:
+            rule, certificate = certified_rule(
+                made.problem, made.constraints, basis="constant", confidence=0.95, unlabelled=making
+            )
+        except NotCertifiedError:
+            assert not point.certified
+            continue
+        assert point.certified
+        assert point.p_value == certificate.p_value
+        np.testing.assert_array_equal(point.rule.labels(made.problem.val), rule.labels(made.problem.val))
+
+
+@pytest.mark.slow
+def test_what_is_marked_is_certified_by_a_fit_too_and_not_with_a_better_metric():
+    making = Unlabelled(rows=Rows.of(drawn(2000, 7)[0]), may_test=False)
+    for seed in range(3):
+        made = tracer(500, seed, constraints=("precision[1] >= 0.6",), metric="recall[1]")
+        points, _ = made.certified_points(np.array([0.5, 0.6, 0.7, 0.8]), confidence=0.95, unlabelled=making)
+        assert any(point.certified for point in points)
+        for point in points:
+            if point.certified:
+                own = (at_bound(made.constraints[0], point.bound),)
+                rule, _ = certified_rule(made.problem, own, basis="constant", confidence=0.95, unlabelled=making)
+                labels = rule.labels(made.problem.val)
+                assert point.metric <= float(made.problem.metric_of(made.problem.label_confusion(labels))) + 0.02
 
 
 def test_without_other_rows_a_fifth_of_them_makes_the_rules():

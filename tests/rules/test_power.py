@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from postshift import Rows, power
 from postshift.constraints import Constraint, Value, p_values
@@ -11,6 +12,10 @@ from postshift.constraints.pieces import resolve_constraint
 from postshift.exceptions import InputError, MetricError, SettingError, ShapeError
 from postshift.metrics import ExpectedCost, resolve_metric
 from postshift.rules import Problem
+from postshift.rules.certified import make_path
+from postshift.rules.constrained_program import ConstrainedProgram, Expectation, RateObjective
+from postshift.rules.expected_cells import ExpectedRows, Halves
+from postshift.rules.posterior import Identity
 from postshift.rules.verdict import compare
 
 RARE = np.array([[0.8, 0.1], [0.005, 0.095]])
@@ -89,9 +94,79 @@ def test_rows_without_labels_are_enough():
     assert found.gain > 0.05
     assert 20 < found.n_rows < 2000
     assert power(eta, metric="balanced_accuracy", gain=found.gain / 2).n_rows > 2 * found.n_rows
+
+
+@pytest.mark.slow
+def test_rows_without_labels_are_enough_for_a_bound():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 5, size=1000)
+    eta, groups = np.column_stack([1 - p, p]), rng.integers(2, size=1000)
     assert power(eta, subject_to="recall >= 0.9").n_rows < power(eta, subject_to="recall >= 0.95").n_rows
-    groups = rng.integers(2, size=3000)
     assert power(eta, groups=groups, subject_to="demographic_parity <= 0.1").n_rows > 10
+
+
+def scored(n_rows, seed, *, sharpness=1.0):
+    """Return probabilities and labels; with another sharpness, the model is too sure of itself."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1, 3, size=n_rows)
+    y = (rng.random(n_rows) < p).astype(int)
+    odds = (p / (1 - p)) ** sharpness
+    return np.column_stack([1 / (1 + odds), odds / (1 + odds)]), y
+
+
+@pytest.mark.slow
+def test_probabilities_give_the_chance_of_the_rule_that_a_fit_tests_first():
+    eta, _ = scored(6000, 0)
+    pool, _ = scored(100_000, 1)
+    bounded = (resolve_constraint(Constraint.read("precision[1] >= 0.6"), classes=[0, 1]),)
+    expectation = Expectation.of(Rows.of(eta), None)
+    program = ConstrainedProgram(expectation, RateObjective.of(resolve_metric("recall", classes=[0, 1])), bounded)
+    path = make_path(program, basis="constant", posterior=Identity(), n_rows=1500, delta=0.05)
+    labels = path[0].rule.labels(Rows.of(pool))
+    truth = np.array([pool[labels == label].sum(axis=0) for label in (0, 1)]).T
+    known = power(confusion=truth, subject_to="precision[1] >= 0.6", n_rows=1500)
+    found = power(eta, subject_to="precision[1] >= 0.6", n_rows=1500)
+    assert 0.2 < known.chance < 0.95
+    assert found.chance == pytest.approx(known.chance, abs=0.05)
+    low, high = found.interval
+    assert low < known.chance < high
+    assert known.interval is None
+
+
+def test_more_rows_give_a_narrower_interval():
+    eta, _ = scored(8000, 2)
+    widths = []
+    for n_rows in (1000, 8000):
+        low, high = power(eta[:n_rows], metric="balanced_accuracy", n_rows=150).interval
+        widths.append(high - low)
+    assert widths[1] < 0.6 * widths[0]
+
+
+def test_labelled_rows_correct_wrong_probabilities():
+    """The gain of the same rules, by labels: a model that is too sure of itself promises another one."""
+    eta, _ = scored(4000, 3, sharpness=2.0)
+    many, labels = scored(20_000, 4, sharpness=2.0)
+    alone = power(eta, metric="f1", n_rows=500)
+    corrected = power(eta, metric="f1", n_rows=500, eta_val=many, y_val=labels)
+    rows = ExpectedRows.of(eta, None)
+    rules = Halves.of(rows, None).made(
+        lambda each: ConstrainedProgram(each, RateObjective.of(resolve_metric("f1", classes=[0, 1])), ()).solve().rule
+    )
+    true = np.mean([gain_of_rule(rule, many, labels) for rule in rules])
+    assert abs(alone.gain - true) > 0.02
+    assert corrected.gain == pytest.approx(true, abs=0.02)
+
+
+def gain_of_rule(rule, eta, y):
+    labels = rule.labels(eta, np.ones((len(y), 1)))
+    return f1_score(y, labels) - f1_score(y, eta.argmax(axis=1))
+
+
+def test_a_class_that_is_never_predicted_is_never_certified():
+    """Its precision counts as 0."""
+    never = np.array([[0.9, 0.0], [0.1, 0.0]])
+    assert power(confusion=never, subject_to="precision[1] >= 0.1", n_rows=10_000).chance == 0
+    assert power(confusion=never, subject_to="precision[1] >= 0.1").n_rows is None
 
 
 def test_a_bound_that_is_not_met_needs_more_rows_than_there_are():
@@ -119,3 +194,12 @@ def test_what_it_refuses():
         power(confusion=RARE, subject_to="f1_macro >= 0.5")
     with pytest.raises(SettingError, match="power must be a number"):
         power(confusion=RARE, subject_to="recall >= 0.9", power=1.0)
+    eta, y = scored(100, 5)
+    with pytest.raises(SettingError, match="both eta_val and y_val"):
+        power(eta, metric="f1", eta_val=eta)
+    with pytest.raises(SettingError, match="groups and groups_val"):
+        power(eta, metric="f1", eta_val=eta, y_val=y, groups=y)
+    with pytest.raises(ShapeError, match="y_val must have one label"):
+        power(eta, metric="f1", eta_val=eta, y_val=y[:50])
+    with pytest.raises(InputError, match="at least 2 rows"):
+        power(eta[:1], metric="f1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,9 @@ class SubjectToOption:
         """Read the options of a fit, and the rows without labels; raise if a constraint cannot be read."""
         if request.subject_to is None:
             return cls()
-        values = {name: getattr(request, name) for name in _GIVEN}
         constraints = tuple(_with_class(each, request.pos_label) for each in read_constraints(request.subject_to))
+        values = {name: getattr(request, name) for name in _GIVEN}
+        values["margin"] = _margin(request.margin, constraints)
         unlabelled = None
         if request.unlabelled is not None:
             needed = ("groups",) if are_over_groups(constraints) else ()
@@ -97,7 +98,7 @@ class SubjectToOption:
         """Return the parameters of a PostShifter."""
         if not self.constraints:
             return {}
-        return {"subject_to": [f"{each.term} {each.sense} {each.bound!r}" for each in self.constraints], **self.given}
+        return {"subject_to": [_text(each) for each in self.constraints], **self.given}
 
     def arguments(self, val: FileRows, bases: Bases) -> dict[str, Any]:
         """Return the arguments of the fit: the groups of the validation rows, and the rows without labels."""
@@ -111,6 +112,18 @@ class SubjectToOption:
             "phi_unlabelled": phi or None,
             "groups_unlabelled": self.unlabelled.groups,
         }
+
+
+def _text(constraint: Constraint) -> str:
+    """Return a constraint as a parameter of the library."""
+    return f"{constraint.term} {constraint.sense} {constraint.bound!r}"
+
+
+def _margin(given: Sequence[float] | None, constraints: Sequence[Constraint]) -> float | dict[str, float] | None:
+    """Return the margin as a parameter of the library: one number, or one for each constraint."""
+    if given is None or len(given) == 1:
+        return None if given is None else given[0]
+    return {_text(constraint): margin for constraint, margin in zip(constraints, given, strict=True)}
 
 
 def _with_class(constraint: Constraint, pos_label: str | None) -> Constraint:

@@ -15,11 +15,11 @@ largest one (an intersection-union test, so no correction for their number is ne
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from postshift._validation import FloatArray, IntArray
@@ -138,25 +138,32 @@ def mean_p_value(mean: float, n_rows: int, *, bound: float) -> float:
     return min(hoeffding, bentkus, 1.0)
 
 
-def rows_needed(piece: Piece, confusion: FloatArray, *, delta: float, power: float = 0.8) -> int | None:
-    """Return about how many rows it takes to certify a piece with this chance; None if no number is enough.
+def rows_needed(pieces: Sequence[Piece], confusion: FloatArray, *, delta: float, power: float = 0.8) -> int | None:
+    """Return about how many rows it takes to certify all pieces with this chance; None if no number is enough.
 
-    ``confusion`` has the expected shares of rows; the piece must have room under it.
+    ``confusion`` has the expected shares of rows; each piece must have room under it.
     """
-    if piece.miss(confusion) >= 0:
+    if any(piece.miss(confusion) >= 0 for piece in pieces):
         return None
+    return fewest_rows(lambda n_rows: chance_of_all(pieces, confusion, n_rows, delta=delta), power)
+
+
+def fewest_rows(chance: Callable[[int], float], wanted: float) -> int | None:
+    """Return the smallest number of rows with this chance, up to a half per cent; None if no number is enough."""
     low, high = 1, 2
-    while chance_to_certify(piece, confusion, high, delta=delta) < power:
+    while chance(high) < wanted:
         low, high = high, 2 * high
         if high > _MOST_ROWS:
             return None
     while high - low > max(1, high // 200):
         middle = (low + high) // 2
-        if chance_to_certify(piece, confusion, middle, delta=delta) < power:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if chance(middle) < wanted else (low, middle)
     return high
+
+
+def chance_of_all(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, *, delta: float) -> float:
+    """Return the chance that ``n_rows`` new rows certify all pieces, at least: the chances to fail are added."""
+    return max(0.0, 1 - sum(1 - chance_to_certify(piece, confusion, n_rows, delta=delta) for piece in pieces))
 
 
 def chance_to_certify(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
@@ -184,7 +191,7 @@ def _proportion_chance(piece: Piece, confusion: FloatArray, n_rows: int, *, delt
     middles = (np.arange(_N_SIZES) + 0.5) / _N_SIZES
     sizes, repeats = np.unique(stats.binom.ppf(middles, n_rows, share).astype(np.intp), return_counts=True)
     at_least = piece.sense == ">="
-    chances = [_binomial_power(value, int(size), bound=piece.bound, at_least=at_least, delta=delta) for size in sizes]
+    chances = _binomial_power(value, sizes, bound=piece.bound, at_least=at_least, delta=delta)
     return float(np.average(chances, weights=repeats))
 
 
@@ -219,68 +226,16 @@ def _largest_mean(piece: Piece, n_rows: int, *, delta: float) -> float:
     return low + accepted * (high - low)
 
 
-def mean_chance(piece: Piece, confusion: FloatArray, n_rows: int, *, delta: float) -> float:
-    """Return the chance that ``n_rows`` new rows certify a piece, as ``chance_to_certify``, but closer for few rows.
-
-    The number of rows in the denominator of a proportion is random, and the chance is averaged over it. The score test
-    of a difference has the variance that it assumes, and the test of a mean its own limit.
-    """
-    if piece.kind == "proportion":
-        share = min(float(np.sum(piece.below * confusion)), 1.0)
-        middles = (np.arange(_N_SIZES) + 0.5) / _N_SIZES
-        sizes = np.unique(stats.binom.ppf(middles, n_rows, share).astype(np.intp), return_counts=True)
-        how = {"bound": piece.bound, "at_least": piece.sense == ">=", "delta": delta}
-        value = piece.value(confusion)
-        chances = [_binomial_power(value, int(size), **how) for size in sizes[0]]  # type: ignore[arg-type]
-        return float(np.average(chances, weights=sizes[1]))
-    error = float(np.sqrt(max(np.sum(confusion * piece.influence(confusion) ** 2), 1e-300) / n_rows))
-    room = -piece.miss(confusion) - (
-        _room_of_difference(piece, confusion * n_rows, delta=delta)
-        if piece.kind == "difference"
-        else _room_of_mean(piece, n_rows, delta=delta)
-    )
-    return float(stats.norm.cdf(room / error))
-
-
-def _room_of_difference(piece: Piece, counts: FloatArray, *, delta: float) -> float:
-    """Return how far below its bound a difference must be to be certified."""
-    sizes, hits = (np.array([float(np.sum(table * counts)) for table in tables]) for tables in _tables(piece))
-    if (sizes <= 0).any():
-        return np.inf
-    high, low = hits / sizes
-    first, second = _restricted(float(high), float(low), sizes, piece.bound)
-    variance = first * (1 - first) / sizes[0] + second * (1 - second) / sizes[1]
-    return float(stats.norm.ppf(1 - delta) * np.sqrt(variance))
-
-
-def _tables(piece: Piece) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return the denominators and the numerators of the two proportions of a difference."""
-    return [part.below for part in piece.parts], [part.above for part in piece.parts]
-
-
-def _room_of_mean(piece: Piece, n_rows: int, *, delta: float) -> float:
-    """Return how far on the safe side of its bound a mean must be to be certified; infinite if nothing is enough."""
-    low, high = float(piece.above.min()), float(piece.above.max())
-    width = max(high - low, 1e-300)
-    bound = (piece.bound - low) / width
-    bound = bound if piece.sense == "<=" else 1 - bound
-    if mean_p_value(0.0, n_rows, bound=bound) > delta:
-        return np.inf
-    needed = brentq(lambda mean: mean_p_value(mean, n_rows, bound=bound) - delta, 0.0, bound)
-    return width * (bound - float(needed))
-
-
-def _binomial_power(value: float, size: int, *, bound: float, at_least: bool, delta: float) -> float:
-    """Return the chance that the binomial test of ``size`` rows rejects."""
-    if size == 0:
-        return 0.0
+def _binomial_power(value: float, sizes: IntArray, *, bound: float, at_least: bool, delta: float) -> FloatArray:
+    """Return the chance that the binomial test rejects, for each number of rows; no rows never reject."""
     if at_least:  # reject if hits >= needed
-        needed = int(stats.binom.isf(delta, size, bound)) + 1
-        return float(stats.binom.sf(needed - 1, size, value))
-    allowed = int(stats.binom.ppf(delta, size, bound))
-    if stats.binom.cdf(allowed, size, bound) > delta:
-        allowed -= 1
-    return float(stats.binom.cdf(allowed, size, value))
+        needed = stats.binom.isf(delta, sizes, bound) + 1
+        chances = stats.binom.sf(needed - 1, sizes, value)
+    else:
+        allowed = stats.binom.ppf(delta, sizes, bound)
+        allowed = allowed - (stats.binom.cdf(allowed, sizes, bound) > delta)
+        chances = stats.binom.cdf(allowed, sizes, value)
+    return np.where(sizes > 0, chances, 0.0)
 
 
 def _of_parts(piece: Piece, counts: FloatArray) -> tuple[IntArray, IntArray]:

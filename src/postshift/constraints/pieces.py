@@ -122,6 +122,26 @@ class Piece:
         return ratio(self.above - self.value(confusion) * self.below, np.broadcast_to(size, self.above.shape))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What classes and groups are called in the names of pieces."""
+
+    classes: tuple[Any, ...]
+    groups: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, classes: Any, groups: Any, *, n_groups: int) -> Names:
+        """Return the names; groups without names have their positions."""
+        named = range(n_groups) if groups is None else np.asarray(groups).tolist()
+        return cls(classes=tuple(np.asarray(classes).tolist()), groups=tuple(named))
+
+    def category(self, row: int, n_rows: int) -> str:
+        """Return the name of a row of a confusion matrix: a class or, if the matrix has groups, a class of a group."""
+        group, label = divmod(row, len(self.classes))
+        within = f" of group {self.groups[group]}" if n_rows > len(self.classes) else ""
+        return f"class {self.classes[label]}{within}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoundedMetric:
     """A constraint whose metric is known, for the classes and groups of some rows.
@@ -134,12 +154,15 @@ class BoundedMetric:
         What is bounded, as a function of the confusion matrix; it is not negated.
     n_classes, n_groups : int
         Numbers of classes and groups; confusion matrices have ``n_groups * n_classes`` rows.
+    names : Names, optional
+        What they are called; by default, positions.
     """
 
     constraint: Constraint
     metric: ConfusionMetric
     n_classes: int
     n_groups: int = 1
+    names: Names | None = None
 
     @property
     def is_over_groups(self) -> bool:
@@ -182,7 +205,8 @@ class BoundedMetric:
     def pieces(self, confusion: FloatArray) -> list[Piece]:
         """Return the pieces; those of kind "tangent" touch the metric at ``confusion``."""
         own = self._own(confusion)
-        found = list(_pieces(self.metric, self.constraint, own))
+        names = self.names or Names.of(range(self.n_classes), None, n_groups=self.n_groups)
+        found = list(_pieces(self.metric, self.constraint, own, names))
         return [self._lifted(piece) for piece in found]
 
     def _own(self, confusion: FloatArray) -> FloatArray:
@@ -200,14 +224,15 @@ class BoundedMetric:
 
 
 def resolve_constraint(
-    constraint: Constraint, *, classes: Any, n_groups: int | None = None, pos_label: Any = None
+    constraint: Constraint, *, classes: Any, n_groups: int | None = None, groups: Any = None, pos_label: Any = None
 ) -> BoundedMetric | BoundedFunction:
-    """Return a constraint with its metric looked up, for classes with these labels.
+    """Return a constraint with its metric looked up, for classes with these labels and groups with these names.
 
     A rate of one class has its class in brackets; with two classes it is by default the positive one. A function of
     labels stays a function.
     """
     metric = constraint.term.metric
+    n_groups = n_groups if groups is None else len(groups)
     if isinstance(metric, str):
         metric = _named(constraint, classes=classes, n_groups=n_groups, pos_label=pos_label)
     else:
@@ -218,7 +243,8 @@ def resolve_constraint(
     check_classes(metric, n_classes=n_classes)
     _check_groups(constraint, metric, n_groups=n_groups or 1)
     _check_bound(constraint, metric)
-    return BoundedMetric(constraint=constraint, metric=metric, n_classes=n_classes, n_groups=n_groups or 1)
+    names = Names.of(classes, groups, n_groups=n_groups or 1)
+    return BoundedMetric(constraint=constraint, metric=metric, n_classes=n_classes, n_groups=n_groups or 1, names=names)
 
 
 def _named(constraint: Constraint, *, classes: Any, n_groups: int | None, pos_label: Any) -> ConfusionMetric:
@@ -262,7 +288,7 @@ def _check_bound(constraint: Constraint, metric: ConfusionMetric) -> None:
         raise SettingError(f"{str(constraint)!r}: a minimum can only be bounded from below: use >=")
 
 
-def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray) -> Iterator[Piece]:
+def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray, names: Names) -> Iterator[Piece]:
     """Yield the pieces of a constraint on one metric."""
     shape, name = confusion.shape, str(constraint.term)
     of_all = partial(Piece, name=name, below=np.ones(shape), sense=constraint.sense, bound=constraint.bound)
@@ -275,9 +301,9 @@ def _pieces(metric: Any, constraint: Constraint, confusion: FloatArray) -> Itera
     elif isinstance(metric, LinearMetric):
         yield of_all(kind="mean", above=metric.matrix)
     elif isinstance(metric, MinRecall) or (isinstance(metric, WorstGroup) and metric.inner == "accuracy"):
-        yield from _minimum(metric, name, constraint, confusion)
+        yield from _minimum(metric, constraint, confusion, names)
     elif isinstance(metric, GapMetric):
-        yield from _gap(metric, name, constraint, confusion)
+        yield from _gap(metric, constraint, confusion, names)
     else:
         slopes = slopes_of(metric, confusion)
         level = float(metric.value(confusion)) - float(np.sum(slopes * confusion))
@@ -298,7 +324,7 @@ def _rate(metric: RateMetric, name: str, constraint: Constraint, shape: tuple[in
     return Piece(name=name, kind=kind, above=a * hit, below=below, sense=constraint.sense, bound=bound)
 
 
-def _minimum(metric: Any, name: str, constraint: Constraint, confusion: FloatArray) -> Iterator[Piece]:
+def _minimum(metric: Any, constraint: Constraint, confusion: FloatArray, names: Names) -> Iterator[Piece]:
     """Yield one proportion per class (MinRecall) or group (worst accuracy) that has rows."""
     n_rows, n_classes = confusion.shape
     width = 1 if isinstance(metric, MinRecall) else n_classes
@@ -307,24 +333,26 @@ def _minimum(metric: Any, name: str, constraint: Constraint, confusion: FloatArr
         below[first : first + width] = 1
         if np.sum(below * confusion) > 0:
             above = below * np.tile(np.eye(n_classes), (n_rows // n_classes, 1))
-            of = f"{name}, {'category' if width == 1 else 'group'} {first // width}"
-            yield Piece(name=of, kind="proportion", above=above, below=below, sense=">=", bound=constraint.bound)
+            of = names.category(first, n_rows) if width == 1 else f"group {names.groups[first // width]}"
+            name = f"{constraint.term}, {of}"
+            yield Piece(name=name, kind="proportion", above=above, below=below, sense=">=", bound=constraint.bound)
 
 
-def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatArray) -> Iterator[Piece]:
+def _gap(metric: GapMetric, constraint: Constraint, confusion: FloatArray, names: Names) -> Iterator[Piece]:
     """Yield one difference for each ordered pair of groups that have rows, and each rate of the gap."""
     table = metric.by_group(confusion)
     sizes = metric.terms(table)[1]
     for slot in metric.slots(np.arange(metric.n_classes) if metric.positive is None else np.array([metric.positive])):
         rows, columns = metric.cells(int(slot))
-        of = f"{name}, predicted {columns}" if isinstance(rows, slice) else f"{name}, true {rows}, predicted {columns}"
+        true = "" if isinstance(rows, slice) else f", true {names.classes[rows]}"
+        of = f"{constraint.term}{true}, predicted {names.classes[columns]}"
         shares = {}
         for group in np.flatnonzero(sizes[:, slot] > 0):
             above, below = np.zeros(table.shape), np.zeros(table.shape)
             above[group, rows, columns] = 1
             below[group, rows] = 1
             shares[group] = Piece(
-                name=f"{of}, group {group}",
+                name=f"{of}, group {names.groups[group]}",
                 kind="proportion",
                 above=above.reshape(confusion.shape),
                 below=below.reshape(confusion.shape),
@@ -334,7 +362,7 @@ def _gap(metric: GapMetric, name: str, constraint: Constraint, confusion: FloatA
         for one, other in permutations(shares, 2):
             high, low = shares[one], shares[other]
             yield Piece(
-                name=f"{of}, groups {one} and {other}",
+                name=f"{of}, groups {names.groups[one]} and {names.groups[other]}",
                 kind="difference",
                 above=high.above / sizes[one, slot] - low.above / sizes[other, slot],
                 below=np.ones(confusion.shape),

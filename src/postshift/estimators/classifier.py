@@ -9,10 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import _safe_indexing, assert_all_finite, get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     _check_method_params,
     _num_samples,
@@ -28,6 +27,8 @@ from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
 from postshift.estimators.model import (
     Split,
+    check_folds_have_weight,
+    check_target,
     eta_of,
     fitted_clone,
     is_frozen,
@@ -43,7 +44,7 @@ from postshift.estimators.rows_of import FeatureRows, RowsOf, fitted_bases
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
-from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
+from postshift.exceptions import LabelError, SettingError, ShapeError
 from postshift.metrics import PredictionFunction
 
 
@@ -310,7 +311,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         validate_data(self, X, skip_check_array=True)
         y = label_values(y, name="y")
         weights = check_weights(weights, n_rows=len(y), name="sample_weight")
-        _check_target(y)
+        check_target(y)
         if is_frozen(self.estimator):
             check_is_fitted(self.estimator, msg="a frozen estimator must be fitted: fit the model before freezing it")
         self.classes_ = np.asarray(self.estimator.classes_) if is_frozen(self.estimator) else np.unique(y)
@@ -343,7 +344,7 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         splits = make_splits(self.cv, train.X, train.y, seed=seed_of(self.random_state), params=given.splitter)
         if not self.refit and len(splits) > 1:
             raise SettingError(f"refit=False is for a hold-out (cv=0.2); cv={self.cv!r} makes {len(splits)} folds")
-        _check_folds_have_weight(train, splits)
+        check_folds_have_weight(train.weights, splits)
         rows, held_out = self._fit_model(train, splits, given.model, progress)
         if val is not None:
             return _Gathered(train=held_out, val=self._scored(val), metadata=given.metric, labelled=train)
@@ -481,30 +482,6 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
-
-
-def _check_target(y: Any) -> None:
-    """Raise unless every row has one label."""
-    if np.asarray(y).dtype.kind == "f":
-        assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y")
-    if kind not in ("binary", "multiclass"):
-        raise LabelError(
-            f"y must hold one label per row. Got a target of type {kind!r}: multilabel and multioutput targets are out "
-            "of scope; fit one PostShiftClassifier for each"
-        )
-
-
-def _check_folds_have_weight(train: FeatureRows, splits: list[Split]) -> None:
-    """Raise if a split fits the model to rows of weight 0 only."""
-    for number, (kept, _) in enumerate(splits, start=1):
-        if train.weights is not None and not train.weights[kept].any():
-            n_above = np.count_nonzero(train.weights)
-            raise WeightError(
-                f"sample_weight is above 0 in {n_above} of {len(train.weights)} rows only, and in none of the "
-                f"{len(kept)} rows that fold {number} fits the model to: drop the rows of weight 0, and give more rows"
-            )
 
 
 def _check_rows_are_known(goal: Any, gathered: _Gathered, train: FeatureRows, val: FeatureRows | None) -> None:

@@ -16,6 +16,7 @@ from postshift.estimators.model import is_frozen, label_values, one_a_row, posit
 from postshift.estimators.records import compared, mark_of
 from postshift.estimators.rows_of import RowsOf, RowsOfArrays
 from postshift.estimators.shifter import PostShifter, named_phi, read_classes
+from postshift.estimators.shifts import seed_of
 from postshift.estimators.subject_to import SubjectTo, basis_of, constraints_of, guarantee_of, names_read
 from postshift.estimators.task import goal_of, known_groups, make_task
 from postshift.exceptions import InfeasibleError, InputError, SettingError
@@ -41,7 +42,7 @@ def frontier(
     X_unlabelled: Any = None,
     phi_unlabelled: Any = None,
     groups_unlabelled: Any = None,
-    random_state: int = 0,
+    random_state: Any = None,
     **metadata: Any,
 ) -> Frontier:
     """Trace the best metric against the bound of a constraint.
@@ -65,8 +66,9 @@ def frontier(
         Sample weights.
     X_unlabelled, phi_unlabelled, groups_unlabelled : array-likes, optional
         With ``confidence``: rows without labels. They make the rules, so that all rows with labels test.
-    random_state : int, default=0
-        With ``confidence`` and no rows without labels: the seed of the split into rows that make and rows that test.
+    random_state : int or RandomState, optional
+        With ``confidence``: the seed of the split into rows that make and rows that test. By default that of a fitted
+        estimator, so that the frontier is made from the same rows as its certificate; otherwise 0.
     **metadata : array-likes of shape (n,)
         ``groups`` for constraints and metrics over groups.
 
@@ -108,7 +110,9 @@ def frontier(
             rows=make(X_unlabelled, phi_unlabelled), groups=_group_codes(groups_unlabelled, groups=groups)
         )
     tracer = _tracer(asked, rows, classes=make.classes, groups=groups, metadata=metadata)
-    points, n_rows = _points(tracer, asked, bounds, unlabelled=unlabelled, seed=random_state)
+    if random_state is None:
+        random_state = model.random_state if is_own(model) else 0
+    points, n_rows = _points(tracer, asked, bounds, unlabelled=unlabelled, seed=seed_of(random_state))
     first, *others = (each.constraint for each in tracer.constraints)
     return Frontier(
         metric=str(getattr(asked.metric, "name", asked.metric)),
@@ -120,6 +124,11 @@ def frontier(
         n_rows=n_rows,
         confidence=asked.confidence,
     )
+
+
+def is_own(model: Any) -> bool:
+    """Return whether a model is an estimator of this library."""
+    return isinstance(model, PostShifter | PostShiftClassifier)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +147,7 @@ class _Asked:
     @classmethod
     def of(cls, model: Any, **given: Any) -> _Asked:
         """Return what was given; what was not is taken from an estimator of postshift."""
-        own = isinstance(model, PostShifter | PostShiftClassifier)
+        own = is_own(model)
         if not own and (given["metric"] is None or given["subject_to"] is None):
             raise SettingError(
                 "a frontier needs metric=... and subject_to='recall[CLASS] >= 0.9' or another constraint"

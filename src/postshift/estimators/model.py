@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from postshift._validation import FloatArray, IntArray, check_count, check_eta, check_in_range
 from postshift.basis._columns import missing
-from postshift.exceptions import InputError, LabelError, SettingError
+from postshift.exceptions import InputError, LabelError, SettingError, WeightError
 
 Split = tuple[IntArray, IntArray]
 N_FOLDS = 5
@@ -191,3 +192,27 @@ def _few(classes: Any) -> str:
     """Return the first classes as text."""
     shown = ", ".join(repr(label) for label in np.asarray(classes).tolist()[:6])
     return shown if len(classes) <= 6 else f"{shown}, ..."
+
+
+def check_target(y: Any) -> None:
+    """Raise unless every row has one label."""
+    if np.asarray(y).dtype.kind == "f":
+        assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise LabelError(
+            f"y must hold one label per row. Got a target of type {kind!r}: multilabel and multioutput targets are out "
+            "of scope; fit one PostShiftClassifier for each"
+        )
+
+
+def check_folds_have_weight(weights: FloatArray | None, splits: list[Split]) -> None:
+    """Raise if a split fits the model to rows of weight 0 only."""
+    for number, (kept, _) in enumerate(splits, start=1):
+        if weights is not None and not weights[kept].any():
+            n_above = np.count_nonzero(weights)
+            raise WeightError(
+                f"sample_weight is above 0 in {n_above} of {len(weights)} rows only, and in none of the "
+                f"{len(kept)} rows that fold {number} fits the model to: drop the rows of weight 0, and give more rows"
+            )

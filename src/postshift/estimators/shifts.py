@@ -184,7 +184,8 @@ class Shifts:
             )
         if self.confidence is None:
             warn_of_nearest(limits.missed(chosen.rule.labels(task.problem.val)))
-            warn_of_violations(self.constraints_, testable=limits.testable(len(self.classes_)))
+            testable = limits.testable(len(self.classes_))
+            warn_of_violations(self.constraints_, chosen.record.notes, testable=testable)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,

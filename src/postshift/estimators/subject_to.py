@@ -27,7 +27,7 @@ from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names
 from postshift.rules.black_box import ConstrainedByProbes
 from postshift.rules.certified import Given, Unlabelled, certified_rule
-from postshift.rules.constrained import Constrained
+from postshift.rules.constrained import OUT_OF_REACH, Constrained
 from postshift.rules.problem import Problem
 from postshift.rules.record import Certificate, Record
 from postshift.rules.scoring import HeldOut
@@ -61,9 +61,9 @@ class SubjectTo:
     @classmethod
     def of(cls, given: Sequence[Constraint], *, classes: Any, groups: Any, pos_label: Any) -> SubjectTo:
         """Look up the metrics of constraints."""
-        n_groups = None if groups is None else len(groups)
-        how = {"classes": classes, "n_groups": n_groups, "pos_label": pos_label}
-        return cls(bounded=tuple(resolve_constraint(each, **how) for each in given), n_groups=n_groups or 1)
+        how = {"classes": classes, "groups": groups, "pos_label": pos_label}
+        n_groups = 1 if groups is None else len(groups)
+        return cls(bounded=tuple(resolve_constraint(each, **how) for each in given), n_groups=n_groups)
 
     @property
     def constraints(self) -> tuple[BoundedMetric, ...]:
@@ -312,15 +312,25 @@ def pos_label_of_metric(owner: Any) -> Any:
     return None if any(each.term.is_of_open_class for each in given) else owner.pos_label
 
 
-def warn_of_violations(records: Sequence[ConstraintRecord], *, testable: Sequence[str] = ()) -> None:
-    """Warn of constraints that do not hold on rows that were not used for the fit; ``testable`` ones have a test."""
+def warn_of_violations(
+    records: Sequence[ConstraintRecord], notes: Sequence[str], *, testable: Sequence[str] = ()
+) -> None:
+    """Warn of constraints that do not hold on rows that were not used for the fit.
+
+    ``notes`` are those of the rules; ``testable`` are the texts of the constraints that have a test.
+    """
+    out_of_reach = any(OUT_OF_REACH in note for note in notes)
     for record in records:
         if not record.holds:
             guarantee = "confidence=0.95 for a guarantee, " if record.text in testable else ""
+            advice = f"Give margin=1 for one standard error of safety, {guarantee}or more rows"
+            if out_of_reach:
+                advice = (
+                    f"On these rows {OUT_OF_REACH}: relax a bound, lower the margin if there is one, or give more rows"
+                )
             warnings.warn(
                 f"{record.text!r} does not hold on the validation rows that were not used for the fit: the value is "
-                f"{record.value:.3f} (95 % interval {record.low:.3f} to {record.high:.3f}). Give margin=1 for one "
-                f"standard error of safety, {guarantee}or more rows",
+                f"{record.value:.3f} (95 % interval {record.low:.3f} to {record.high:.3f}). {advice}",
                 ConstraintWarning,
                 stacklevel=4 + WRAPPED,
             )

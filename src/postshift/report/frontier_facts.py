@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from postshift.rules.frontier import Frontier, FrontierPoint
+from postshift.rules.frontier import Frontier, FrontierPoint, PointValues
 
 NonZero = tuple[int, int, float]  # true class, predicted class, number of rows or sum of weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointFacts:
-    """One point: the rule for a bound, as it labels the rows; ``cells`` are those that are not 0.
+class PointFacts(PointValues):
+    """One point: the rule for a bound, as it labels the rows; ``cells`` are those that are not 0."""
 
-    ``certified`` and ``p_value`` are None without a confidence, ``rows_needed`` if no number of rows is enough.
-    """
-
-    bound: float
-    metric: float
-    constraint: float
-    expected_metric: float
-    expected_constraint: float
-    certified: bool | None
-    p_value: float | None
-    rows_needed: int | None
-    n_changed: int
     cells: tuple[NonZero, ...]
 
     @classmethod
@@ -36,18 +22,9 @@ class PointFacts:
         """Return the facts of a point; groups are summed up."""
         n_classes = point.confusion.shape[1]
         matrix = point.confusion.reshape(-1, n_classes, n_classes).sum(axis=0)
-        return cls(
-            bound=point.bound,
-            metric=point.metric,
-            constraint=point.constraint,
-            expected_metric=point.expected_metric,
-            expected_constraint=point.expected_constraint,
-            certified=point.certified,
-            p_value=point.p_value,
-            rows_needed=point.rows_needed,
-            n_changed=point.n_changed,
-            cells=tuple((int(i), int(j), float(matrix[i, j])) for i, j in np.argwhere(matrix != 0)),
-        )
+        values = {field.name: getattr(point, field.name) for field in fields(PointValues)}
+        cells = tuple((int(i), int(j), float(matrix[i, j])) for i, j in np.argwhere(matrix != 0))
+        return cls(**values, cells=cells)
 
 
 @dataclass(frozen=True, kw_only=True)

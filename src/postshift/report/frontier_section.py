@@ -118,19 +118,25 @@ def frontier_chart(facts: Facts, found: FrontierFacts) -> Chart:
 
 def _scales(bounds: list[float], values: list[float]) -> tuple[Scale, Scale]:
     """Return the maps from bounds and values to places in the chart; strict bounds are on the right."""
-    spare = 0.05 * (max(values) - min(values)) or 0.05
+    low, high = _around(values)
     across = linear(bounds[0], bounds[-1], start=_LEFT + 10, stop=WIDTH - 14.0)
-    return across, linear(min(values) - spare, max(values) + spare, start=_BOTTOM, stop=TOP)
+    return across, linear(low, high, start=_BOTTOM, stop=TOP)
+
+
+def _around(values: list[float]) -> tuple[float, float]:
+    """Return limits with some room around values."""
+    spare = 0.05 * (max(values) - min(values)) or 0.05
+    return min(values) - spare, max(values) + spare
 
 
 def _axes(bounds: list[float], values: list[float], across: Scale, up: Scale, *, name: str) -> list[str]:
     """Return the drawing of the axes."""
     drawn = []
-    marks = ticks(min(values), max(values), wanted=4)
+    marks = ticks(*_around(values), wanted=4)
     for value in marks:
         drawn.append(tag("line", x1=_LEFT, x2=WIDTH - 4, y1=up(value), y2=up(value), _class="grid"))
         drawn.append(text_at(_LEFT - 5, up(value) + 4, tick_label(value, marks), _class="tick", text_anchor="end"))
-    marks = ticks(min(bounds), max(bounds), wanted=4)
+    marks = ticks(min(bounds), max(bounds), wanted=5)
     for value in marks:
         label = tick_label(value, marks)
         drawn.append(text_at(across(value), _BOTTOM + 14, label, _class="tick", text_anchor="middle"))

@@ -13,8 +13,10 @@ labels, if there are any that did not make the path.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +35,7 @@ from postshift.core.queries import Fit
 from postshift.core.rows import Posterior, Rows
 from postshift.exceptions import InfeasibleError, MetricError, NotCertifiedError, WeightError
 from postshift.rules.constrained import fit_posterior
-from postshift.rules.constrained_program import ConstrainedProgram, Expectation, RateObjective
+from postshift.rules.constrained_program import ConstrainedProgram, ConstrainedSolution, Expectation, RateObjective
 from postshift.rules.fitted import FittedRule
 from postshift.rules.posterior import Identity
 from postshift.rules.problem import Problem
@@ -48,16 +50,17 @@ PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A rule of the path, with its confusion matrix, how cautious it is, and its tests.
+    """A rule of the path, with its confusion matrix, its metric, how cautious it is, and its tests.
 
-    ``caution`` is its expected chance to be accepted, and its smallest room in standard errors.
+    Before it is tested, its confusion matrix and its metric are expected ones. ``caution`` is its expected chance to be
+    accepted, and its smallest room in standard errors.
     """
 
     rule: FittedRule
     confusion: FloatArray
+    value: float
     caution: tuple[float, float]
     tests: tuple[TestResult, ...] = ()
-    value: float = float("nan")
 
     @property
     def p_value(self) -> float:
@@ -153,14 +156,8 @@ def certify(
     Raise ``NotCertifiedError`` if not even the most cautious rule is accepted.
     """
     delta = 1 - confidence
-    accepted: list[Candidate] = []
-    n_tested = 0
-    for candidate in path:
-        n_tested += 1
-        found = evidence.tested(candidate, constraints)
-        if found.p_value > delta:
-            break
-        accepted.append(found)
+    tested = walk(((each, constraints) for each in path), evidence, delta=delta)
+    accepted = [each for each in tested if each.p_value <= delta]
     if not accepted:
         raise _not_certified([evidence.tested(each, constraints) for each in path], evidence, constraints, delta)
     best = max(accepted, key=lambda each: each.value)
@@ -173,41 +170,77 @@ def certify(
         is_exact=all(test.is_exact for test in best.tests),
         n_rows=evidence.problem.val.n_rows,
         n_unlabelled=evidence.unlabelled.n_rows if evidence.unlabelled is not None and on_unlabelled else 0,
-        n_tested=n_tested,
+        n_tested=len(tested),
         n_accepted=len(accepted),
         n_path=len(path),
     )
 
 
+def walk(
+    path: Iterable[tuple[Candidate, Sequence[BoundedMetric]]], evidence: Evidence, *, delta: float
+) -> list[Candidate]:
+    """Test rules, each for its constraints, up to the first that is not accepted: a fixed sequence."""
+    found = []
+    for candidate, constraints in path:
+        found.append(evidence.tested(candidate, constraints))
+        if found[-1].p_value > delta:
+            break
+    return found
+
+
 def make_path(
     program: ConstrainedProgram, *, basis: str, posterior: Posterior, n_rows: int, delta: float
 ) -> list[Candidate]:
-    """Return rules from cautious to bold, for tests with ``n_rows`` rows at level ``delta``.
+    """Return rules from cautious to bold, for tests with ``n_rows`` rows at level ``delta``."""
+    how: Any = {"basis": basis, "posterior": posterior, "n_rows": n_rows, "delta": delta}
+    return in_order(cautious_solutions(program, n_rows), program.constraints, **how)
 
-    Each rule is the best of those that are at least as cautious.
-    """
-    found: dict[bytes, tuple[Candidate, float]] = {}
-    for shifts in _stricter_bounds(program, n_rows):
-        try:
-            solution = program.solve(shifts)
-        except InfeasibleError:
-            continue
-        mixture = Mixture.of([solution.rule], [1.0])
-        rule = FittedRule(name=f"certified [{basis}]", mixture=mixture, posterior=posterior, basis=basis)
-        caution = caution_of(program.strict_pieces(solution.confusion), solution.confusion, n_rows, delta)
-        candidate = Candidate(rule=rule, confusion=solution.confusion, caution=caution)
-        found[solution.rule.alpha.tobytes()] = candidate, solution.value
+
+def in_order(
+    solutions: Iterable[ConstrainedSolution],
+    constraints: Sequence[BoundedMetric],
+    *,
+    basis: str,
+    posterior: Posterior,
+    n_rows: int,
+    delta: float,
+) -> list[Candidate]:
+    """Return solutions as a path from cautious to bold: each is the best of those that are at least as cautious."""
+    different = {solution.rule.alpha.tobytes(): solution for solution in solutions}
+    candidates = [
+        Candidate(
+            rule=FittedRule(
+                name=f"certified [{basis}]",
+                mixture=Mixture.of([solution.rule], [1.0]),
+                posterior=posterior,
+                basis=basis,
+            ),
+            confusion=solution.confusion,
+            value=solution.value,
+            caution=caution_of(constraints, solution.confusion, n_rows, delta),
+        )
+        for solution in different.values()
+    ]
     path: list[Candidate] = []
-    best = -np.inf
-    for candidate, value in sorted(found.values(), key=lambda each: (each[0].caution, each[1]), reverse=True):
-        if value > best:
+    for candidate in sorted(candidates, key=lambda each: (each.caution, each.value), reverse=True):
+        if not path or candidate.value > path[-1].value:
             path.append(candidate)
-            best = value
     return path
 
 
-def _stricter_bounds(program: ConstrainedProgram, n_rows: int) -> Iterator[FloatArray]:
-    """Yield how to move the bounds of all pieces, in standard errors of each for ``n_rows`` rows.
+def cautious_solutions(
+    program: ConstrainedProgram, n_rows: int, cautions: Sequence[float] = CAUTIONS
+) -> list[ConstrainedSolution]:
+    """Return the best rules under bounds that are moved by so many standard errors of ``n_rows`` rows."""
+    found = []
+    for shifts in _stricter_bounds(program, n_rows, cautions):
+        with suppress(InfeasibleError):
+            found.append(program.solve(shifts))
+    return found
+
+
+def _stricter_bounds(program: ConstrainedProgram, n_rows: int, cautions: Sequence[float]) -> Iterator[FloatArray]:
+    """Yield how to move the bounds of all pieces, each by its own standard errors for ``n_rows`` rows.
 
     All constraints are moved together and then, if there are several, each alone beside the others: a model may be
     wrong about one of them.
@@ -220,17 +253,17 @@ def _stricter_bounds(program: ConstrainedProgram, n_rows: int) -> Iterator[Float
     errors = np.array([max(_standard_error(piece, at, n_rows), 1 / n_rows) for piece in pieces])
     owners = np.array([k for k, each in enumerate(program.constraints) for _ in each.pieces(at)], dtype=np.intp)
     n_constraints = len(program.constraints)
-    cautions = [np.full(n_constraints, caution) for caution in CAUTIONS]
+    moves = [np.full(n_constraints, caution) for caution in cautions]
     if n_constraints > 1:
-        cautions += [
+        moves += [
             np.where(np.arange(n_constraints) == one, caution, others)
             for one in range(n_constraints)
-            for caution in CAUTIONS[::2]
+            for caution in cautions[::2]
             for others in OTHERS
         ]
     signs = np.array([piece.sign for piece in pieces])
-    for caution in cautions:
-        yield -signs * errors * np.append(caution[owners], np.zeros(len(pieces) - len(owners)))
+    for move in moves:
+        yield -signs * errors * np.append(move[owners], np.zeros(len(pieces) - len(owners)))
 
 
 def _standard_error(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
@@ -255,8 +288,11 @@ def check_tests(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> 
             raise MetricError(without_test(constraint.constraint))
 
 
-def caution_of(pieces: Sequence[Piece], confusion: FloatArray, n_rows: int, delta: float) -> tuple[float, float]:
+def caution_of(
+    constraints: Sequence[BoundedMetric], confusion: FloatArray, n_rows: int, delta: float
+) -> tuple[float, float]:
     """Return the smallest chance of a piece to be accepted, in steps of a percent, and the smallest room."""
+    pieces = [piece for constraint in constraints for piece in constraint.pieces(confusion)]
     chances = [chance_to_certify(piece, confusion, n_rows, delta=delta) for piece in pieces]
     errors = [_standard_error(piece, confusion, n_rows) for piece in pieces]
     rooms = [-piece.miss(confusion) / max(error, 1 / n_rows) for piece, error in zip(pieces, errors, strict=True)]
@@ -271,9 +307,7 @@ def _not_certified(
         return NotCertifiedError("no classifier is expected to meet the constraints: relax one of them")
     closest = min(tested, key=lambda each: each.p_value)
     worst = max(closest.tests, key=lambda test: test.p_value)
-    needed = [rows_needed(piece, closest.confusion, delta=delta) for piece in evidence.pieces(constraints)]
-    known = [each for each in needed if each is not None]
-    enough = max(known) if len(known) == len(needed) else None
+    enough = rows_needed(evidence.pieces(constraints), closest.confusion, delta=delta)
     if worst.n_rows == 0:
         advice = "there are no rows to test it with: give such rows, or relax the bound"
     elif enough is None:

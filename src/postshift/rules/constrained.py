@@ -31,6 +31,7 @@ N_ROUNDS = 4  # of the correction by labels
 N_HALVINGS = 6  # of shifts that no classifier can meet
 N_FOLDS = 5
 SHOWN = 1e-3  # the smallest gain of the randomised rule that a note mentions
+OUT_OF_REACH = "no classifier is expected to meet the bounds, corrected by the labels and the margin"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,8 +79,12 @@ class Constrained:
         except InfeasibleError as error:
             return self.fitted(error.nearest.rule, fitted.posterior, "the constraints cannot be met on these rows")
         gain = found.randomised.value - found.value
-        note = f"the randomised rule would gain {gain:.3f}, in expectation" if gain >= SHOWN else ""
-        return self.fitted(found.rule, fitted.posterior, note)
+        notes = [f"the randomised rule would gain {gain:.3f}, in expectation"] if gain >= SHOWN else []
+        if found.kept < 1:
+            notes.append(
+                f"{OUT_OF_REACH}: {found.kept:.0%} of the correction is kept. Relax a bound, or give more rows"
+            )
+        return self.fitted(found.rule, fitted.posterior, "; ".join(notes))
 
     def solve(self, problem: Problem, program: ConstrainedProgram) -> ConstrainedSolution:
         """Return the solution of a program whose bounds are corrected by the labels of a problem.
@@ -126,16 +131,17 @@ class Constrained:
         are halved, and at last the shifts by labels.
         """
         by_labels, by_margins = shifts
+        wanted = np.abs(by_labels + by_margins).sum()
         halves = 0.5 ** np.arange(N_HALVINGS)
-        tried = [*(by_labels + half * by_margins for half in halves), *(half * by_labels for half in halves)]
-        for moved in tried:
+        with_margins = [by_labels + half * by_margins for half in halves] if by_margins.any() else []
+        for moved in [*with_margins, *(half * by_labels for half in halves)]:
             try:
                 found = program.solve(moved)
             except InfeasibleError:
                 continue
             if all(piece.has_rows(found.confusion) for piece in found.pieces):
-                return found, moved
-        return program.solve(), np.zeros_like(by_labels)
+                return replace(found, kept=float(np.abs(moved).sum() / wanted) if wanted else 1.0), moved
+        return replace(program.solve(), kept=0.0 if wanted else 1.0), np.zeros_like(by_labels)
 
     def _shifts(self, problem: Problem, program: ConstrainedProgram, found: ConstrainedSolution) -> FloatArray:
         """Return how the bounds move (2, P): by the shrunk difference of labelled and expected values, and by margins.

@@ -29,8 +29,6 @@ from postshift.metrics.penalised import Penalised
 N_TANGENTS = 8  # how often a constraint that is not linear is replaced by its tangent
 N_BISECTIONS = 12  # of the way back to a solution that meets the constraints
 TOL = 1e-4
-# How much stricter the bounds of a series of rules are, as shares; below 0, they are looser.
-SHIFTS = (0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.0, -0.01, -0.03, -0.06, -0.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,7 +99,7 @@ class RateObjective:
         """Return the objective of a metric for which greater is better."""
         if not isinstance(metric, Penalised):
             return cls(metric=metric)
-        groups = {"n_classes": metric.n_classes, "n_groups": metric.n_groups}
+        groups: Any = {"n_classes": metric.n_classes, "n_groups": metric.n_groups}
         nothing = Constraint(term=Term(metric.gap), sense="<=", bound=0.0)
         gap = BoundedMetric(constraint=nothing, metric=metric.gap_metric, **groups)
         return cls(metric=PooledMetric(inner=metric.inner, **groups), gap=gap, cost=metric.strength)
@@ -155,6 +153,8 @@ class ConstrainedSolution:
         The pieces of the constraints.
     randomised : RateSolution
         The randomised rule; ``randomised.prices`` are the prices of the pieces.
+    kept : float
+        The share of a correction of the bounds that was kept; below 1 if no classifier meets all of it.
     """
 
     rule: PlugIn
@@ -162,6 +162,7 @@ class ConstrainedSolution:
     value: float
     pieces: tuple[Piece, ...]
     randomised: RateSolution
+    kept: float = 1.0
 
 
 class ConstrainedProgram:

@@ -3,49 +3,67 @@
 Without a confidence, the rule of each bound is the one that :class:`~postshift.rules.constrained.Constrained` would
 give. All bounds share one rate program, so a bound begins with the rules that the others found.
 
-With a confidence, the rule of each bound keeps a distance from the bound, so that its test is expected to succeed. The
-rules, and the order of the bounds, are made without the rows that test. The bounds are tested in this order until the
-first test fails: a fixed sequence. With this confidence, all bounds that are marked as certified hold together, so a
-reader may choose any of them.
+With a confidence, each bound has a path of rules as a fit has one (:mod:`postshift.rules.certified`), from cautious to
+bold; rules that were made for another bound serve too. All pairs of a bound and a rule are tested in one sequence until
+the first test fails, and a bound is certified if one of its rules is accepted. The sequence is fixed without the rows
+that test. So with this confidence, all bounds that are marked as certified hold together, and a reader may choose any
+of them. A fit tests the rules of one bound only: what is marked is certified by a fit too, and a fit may certify more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from postshift._validation import FloatArray
 from postshift.constraints.p_values import rows_needed
-from postshift.constraints.pieces import BoundedMetric, Piece
+from postshift.constraints.pieces import BoundedMetric
 from postshift.constraints.terms import Sense
 from postshift.core.rows import CONSTANT
 from postshift.exceptions import InfeasibleError
 from postshift.metrics.gaps import GapMetric
 from postshift.rules.certified import (
+    CAUTIONS,
     Candidate,
     SplitRows,
     Unlabelled,
-    caution_of,
+    cautious_solutions,
     check_certifiable,
+    in_order,
     split_rows,
+    walk,
 )
 from postshift.rules.constrained import Constrained, fit_posterior
-from postshift.rules.constrained_program import SHIFTS, ConstrainedProgram, ConstrainedSolution, RateObjective
+from postshift.rules.constrained_program import ConstrainedProgram, ConstrainedSolution, RateObjective
 from postshift.rules.fitted import FittedRule
 from postshift.rules.problem import Problem
 
-LIKELY = 0.95  # the chance to be accepted that a rule of a certified frontier aims at
+LIKELY = 0.95  # rules with a lower chance to be accepted are tested after the first rules of all bounds
+SPARSE = 4  # with several bounds, one caution in so many is tried at each, because neighbours share their rules
 N_HALVINGS = 8  # of the range in which the strictest bound is searched
 DECIMALS = 4  # of the bounds, unless their range is narrow
-_SAFE_SHIFTS = tuple(sorted(shift for shift in SHIFTS if shift >= 0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrontierPoint:
+@dataclass(frozen=True, kw_only=True)
+class PointValues:
+    """The numbers of a point of a frontier; :class:`FrontierPoint` says what they are."""
+
+    bound: float
+    metric: float
+    constraint: float
+    expected_metric: float
+    expected_constraint: float
+    certified: bool | None
+    p_value: float | None
+    rows_needed: int | None
+    n_changed: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrontierPoint(PointValues):
     """The rule for one bound.
 
     Attributes
@@ -72,15 +90,6 @@ class FrontierPoint:
         The rule.
     """
 
-    bound: float
-    metric: float
-    constraint: float
-    expected_metric: float
-    expected_constraint: float
-    certified: bool | None
-    p_value: float | None
-    rows_needed: int | None
-    n_changed: int
     confusion: FloatArray
     rule: FittedRule
 
@@ -134,7 +143,7 @@ class Frontier:
         """Return a pandas data frame with one row per point, without confusion matrices and rules."""
         import pandas as pd
 
-        names = [name for name in FrontierPoint.__dataclass_fields__ if name not in ("confusion", "rule")]
+        names = [field.name for field in fields(PointValues)]
         return pd.DataFrame([[getattr(point, name) for name in names] for point in self.points], columns=names)
 
 
@@ -172,14 +181,15 @@ class Tracer:
                 continue
             if _is_empty(solution):
                 continue
-            candidate = Candidate(
-                rule=rule.fitted(solution.rule, fitted.posterior), confusion=solution.confusion, caution=(0.0, 0.0)
+            made = Candidate(
+                rule=rule.fitted(solution.rule, fitted.posterior),
+                confusion=solution.confusion,
+                value=solution.value,
+                caution=(0.0, 0.0),
             )
-            labels = candidate.rule.labels(self.problem.val)
-            confusion = self.problem.label_confusion(labels)
-            metric = float(self.problem.metric_of(confusion))
-            seen = replace(candidate, confusion=confusion, value=metric)
-            found.append(_point(seen, solution.value, solution.confusion, moved, self.problem))
+            confusion = self.problem.label_confusion(made.rule.labels(self.problem.val))
+            seen = replace(made, confusion=confusion, value=float(self.problem.metric_of(confusion)))
+            found.append(_point(made, seen, moved, self.problem))
         return tuple(found)
 
     def certified_points(
@@ -189,34 +199,41 @@ class Tracer:
         check_certifiable(self.problem, self.constraints)
         split = split_rows(self.problem, unlabelled, n_groups=self.n_groups, seed=seed)
         delta, evidence = 1 - confidence, split.evidence
-        made = list(self._cautious(split, bounds, delta=delta))
-        order = sorted(range(len(made)), key=lambda place: (-made[place].candidate.caution[0], place))
-        found: list[FrontierPoint | None] = [None] * len(made)
-        walking = True
-        for place in order:
-            one = made[place]
-            tested = evidence.tested(one.candidate, one.constraints)
-            walking = walking and tested.p_value <= delta
-            point = _point(tested, one.value, one.candidate.confusion, one.constraints, evidence.problem)
-            needed = enough_rows(_pieces(one.constraints, tested.confusion), tested.confusion, delta=delta)
-            found[place] = replace(point, certified=walking, p_value=tested.p_value, rows_needed=needed)
-        return tuple(point for point in found if point is not None), evidence.problem.val.n_rows
+        paths = self._paths(split, bounds, delta=delta)
+        sequence = _sequence([path for _, path in paths])
+        tested = walk(((candidate, paths[place][0]) for place, candidate in sequence), evidence, delta=delta)
+        found = []
+        for place, (moved, path) in enumerate(paths):
+            accepted = [
+                (made, seen)
+                for (where, made), seen in zip(sequence, tested, strict=False)
+                if where == place and seen.p_value <= delta
+            ]
+            likely = _likely(path)[-1]
+            made, seen = max(accepted or [(likely, evidence.tested(likely, moved))], key=lambda pair: pair[1].value)
+            found.append(
+                replace(
+                    _point(made, seen, moved, evidence.problem),
+                    certified=bool(accepted),
+                    p_value=seen.p_value,
+                    rows_needed=rows_needed(evidence.pieces(moved), seen.confusion, delta=delta),
+                )
+            )
+        return tuple(found), evidence.problem.val.n_rows
 
-    def _cautious(self, split: SplitRows, bounds: int | FloatArray, *, delta: float) -> Iterator[_Cautious]:
-        """Yield a rule for each bound: the best of those that are likely to be accepted, or else the likeliest."""
+    def _paths(
+        self, split: SplitRows, bounds: int | FloatArray, *, delta: float
+    ) -> list[tuple[tuple[BoundedMetric, ...], list[Candidate]]]:
+        """Return the constraints and the path for each bound; the rules that were made for one serve the others too."""
         objective = RateObjective.of(self.problem.scoring_metric)
         expectation = split.expectation(self.basis, n_groups=self.n_groups)
         program = ConstrainedProgram(expectation, objective, self.constraints)
-        caution = partial(_caution, n_rows=split.evidence.problem.val.n_rows, delta=delta)
+        n_rows = split.evidence.problem.val.n_rows
         every = list(self._moved(program, bounds))
-        known = [found for moved in every for found in _from_bold(program.with_constraints(moved), caution)]
-        for moved in every if known else ():
-            own = program.with_constraints(moved)
-            cautions = [caution(own, solution) for solution in known]
-            best = max(range(len(known)), key=lambda place: _rank(cautions[place], known[place].value))
-            rule = replace(self._rule.fitted(known[best].rule, split.posterior), name=f"certified [{self.basis}]")
-            candidate = Candidate(rule=rule, confusion=known[best].confusion, caution=cautions[best])
-            yield _Cautious(candidate=candidate, constraints=moved, value=known[best].value)
+        some = CAUTIONS[:: min(len(every), SPARSE)]
+        known = [each for moved in every for each in cautious_solutions(program.with_constraints(moved), n_rows, some)]
+        how: Any = {"basis": self.basis, "posterior": split.posterior, "n_rows": n_rows, "delta": delta}
+        return [(moved, in_order(known, moved, **how)) for moved in every if known]
 
     def _moved(self, program: ConstrainedProgram, bounds: int | FloatArray) -> Iterator[tuple[BoundedMetric, ...]]:
         """Yield the constraints for each bound, the loosest first."""
@@ -231,13 +248,22 @@ class Tracer:
         return Constrained(constraints=self.constraints, basis=self.basis)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Cautious:
-    """A rule that was made for a bound, before it is tested, and its expected metric."""
+def _likely(path: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the part of a path that is likely to be accepted, at least its first rule."""
+    return path[: max(1, sum(candidate.caution[0] >= LIKELY for candidate in path))]
 
-    candidate: Candidate
-    constraints: tuple[BoundedMetric, ...]
-    value: float
+
+def _sequence(paths: Sequence[Sequence[Candidate]]) -> list[tuple[int, Candidate]]:
+    """Return all rules of all bounds, with the place of the bound, in the order of the tests.
+
+    The likely rules of all bounds come first, then the others; both from cautious to bold.
+    """
+    keys = [
+        ((step >= len(_likely(path)), -candidate.caution[0], place, step), candidate)
+        for place, path in enumerate(paths)
+        for step, candidate in enumerate(path)
+    ]
+    return [(key[2], candidate) for key, candidate in sorted(keys, key=lambda pair: pair[0])]
 
 
 def at_bound(constraint: BoundedMetric, bound: float) -> BoundedMetric:
@@ -262,21 +288,17 @@ def reachable_bounds(program: ConstrainedProgram, n_points: int) -> FloatArray:
     return grid if inside else np.append(grid, asked)
 
 
-def enough_rows(pieces: Sequence[Piece], confusion: FloatArray, *, delta: float) -> int | None:
-    """Return about how many rows certify all pieces; None if no number is enough."""
-    needed = [rows_needed(piece, confusion, delta=delta) for piece in pieces]
-    found = [each for each in needed if each is not None]
-    return max(found) if len(found) == len(needed) else None
-
-
 def _strictest(program: ConstrainedProgram, loose: float) -> float:
     """Return the strictest bound of the first constraint that can be met, up to the accuracy of the search."""
     first, *others = program.constraints
     aim = 0.0 if isinstance(first.metric, GapMetric) else program.reach(first)
 
     def is_met(bound: float) -> bool:
-        own = program.with_constraints((at_bound(first, bound), *others))
-        return _solved(own, 0.0) is not None
+        try:
+            found = program.with_constraints((at_bound(first, bound), *others)).solve()
+        except InfeasibleError:
+            return False
+        return not _is_empty(found)
 
     if is_met(aim):
         return aim
@@ -287,56 +309,13 @@ def _strictest(program: ConstrainedProgram, loose: float) -> float:
     return met
 
 
-def _solved(program: ConstrainedProgram, shift: float) -> ConstrainedSolution | None:
-    """Return the solution with all bounds moved to the safe side by ``shift``; None if there is none."""
-    shifts = np.array([-piece.sign * shift for piece in program.pieces(program.start)])
-    try:
-        found = program.solve(shifts)
-    except InfeasibleError:
-        return None
-    return None if _is_empty(found) else found
-
-
 def _is_empty(solution: ConstrainedSolution) -> bool:
-    """Return whether a ratio has no rows: a class that is never predicted meets any bound of its precision."""
-    return any(float(np.sum(piece.below * solution.confusion)) <= 0 for piece in solution.pieces)
+    """Return whether a ratio has no rows: the precision of a class that is never predicted is 0, whatever the bound."""
+    return not all(piece.has_rows(solution.confusion) for piece in solution.pieces)
 
 
-def _from_bold(program: ConstrainedProgram, caution: Any) -> Iterator[ConstrainedSolution]:
-    """Yield solutions from the search for the smallest safe shift that is likely to be accepted."""
-    low, high = 0, len(_SAFE_SHIFTS)
-    while low < high:
-        middle = (low + high) // 2
-        found = _solved(program, _SAFE_SHIFTS[middle])
-        if found is not None:
-            yield found
-        if found is None or caution(program, found)[0] >= LIKELY:  # None: no classifier is that safe
-            high = middle
-        else:
-            low = middle + 1
-
-
-def _rank(caution: tuple[float, float], value: float) -> tuple[float, float]:
-    """Return how good a rule is for a bound: likely rules by their metric, others by their caution."""
-    return (1.0, value) if caution[0] >= LIKELY else caution
-
-
-def _caution(
-    program: ConstrainedProgram, solution: ConstrainedSolution, *, n_rows: int, delta: float
-) -> tuple[float, float]:
-    """Return the expected chance that a solution is accepted, and its smallest room in standard errors."""
-    return caution_of(program.pieces(solution.confusion), solution.confusion, n_rows, delta)
-
-
-def _pieces(constraints: Sequence[BoundedMetric], confusion: FloatArray) -> list[Piece]:
-    """Return the pieces of all constraints."""
-    return [piece for constraint in constraints for piece in constraint.pieces(confusion)]
-
-
-def _point(
-    seen: Candidate, expected_value: float, expected: FloatArray, constraints: Sequence[BoundedMetric], problem: Problem
-) -> FrontierPoint:
-    """Return the point of a rule that was measured on labelled rows."""
+def _point(made: Candidate, seen: Candidate, constraints: Sequence[BoundedMetric], problem: Problem) -> FrontierPoint:
+    """Return the point of a rule as it was made, in expectation, and as it was seen on labelled rows."""
     first = constraints[0]
     changed = seen.rule.labels(problem.val) != np.argmax(problem.val.eta, axis=1)
     counts = seen.confusion * problem.val.n_rows
@@ -344,8 +323,8 @@ def _point(
         bound=first.constraint.bound,
         metric=seen.value,
         constraint=first.value(seen.confusion),
-        expected_metric=expected_value,
-        expected_constraint=first.value(expected),
+        expected_metric=made.value,
+        expected_constraint=first.value(made.confusion),
         certified=None,
         p_value=None,
         rows_needed=None,

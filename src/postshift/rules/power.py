@@ -1,44 +1,43 @@
 """``postshift.power``: how many rows it takes to see a gain, or to certify a bound, before anyone collects them.
 
-*A bound.* The chance is that of its tests (:mod:`postshift.constraints.p_values`). A proportion has a binomial test,
-and the number of rows in its denominator is random. Several pieces must all be accepted: the chances to fail are added.
+*A bound.* The chance is that of its tests (:mod:`postshift.constraints.p_values`), for the rule that is most likely to
+be accepted: with it the path of a fit begins, and without it nothing is certified.
 
-*A gain.* A rule is compared with the base on the same rows, and is "worth it" if the interval of the gain is above 0
-(:mod:`postshift.rules.verdict`). The rows are in cells: category, label of the rule, label of the base. A row in a cell
-moves the gain by its influence, to first order, so the gain of n rows is about normal around the gain of the shares,
-and its variance is that of the influence over n. The interval also counts a few prior rows, which draw it towards 0.
-For a metric with kinks, such as a minimum, samples are simulated instead.
+*A gain.* The chance is that of the verdict "worth it" (:mod:`postshift.rules.gain_chance`).
+
+What is expected of the rows is a table, or probabilities of rows (:mod:`postshift.rules.expected_cells`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from postshift._validation import FloatArray, check_count, check_eta, check_in_range
-from postshift.constraints.p_values import chance_to_certify, has_test, without_test
+from postshift._validation import FloatArray, check_count, check_in_range
+from postshift.constraints.p_values import chance_of_all, fewest_rows, without_test
 from postshift.constraints.pieces import BoundedMetric, resolve_constraint
 from postshift.constraints.terms import Constraint, read_constraints
-from postshift.core.psi import ConfusionMetric, value_of
-from postshift.core.rows import Rows
-from postshift.exceptions import InfeasibleError, InputError, MetricError, SettingError, ShapeError
+from postshift.core.plugin import PlugIn
+from postshift.core.psi import ConfusionMetric
+from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.confusion import Accuracy
-from postshift.metrics.gaps import GapMetric
+from postshift.metrics.grammar import class_position
 from postshift.metrics.over_groups import PooledMetric
-from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import resolve_metric
-from postshift.rules.constrained_program import SHIFTS, ConstrainedProgram, Expectation, RateObjective
-from postshift.rules.verdict import DRAWS, prior_cells
+from postshift.rules.certified import caution_of, cautious_solutions, check_tests
+from postshift.rules.constrained_program import ConstrainedProgram, ConstrainedSolution, Expectation, RateObjective
+from postshift.rules.expected_cells import Cells, ExpectedRows, Halves, Table
+from postshift.rules.gain_chance import GainChance, gain_of, has_kinks
 
-MOST_ROWS = 10**9  # a question that needs more rows has no answer
-N_SIMULATED = 400  # samples, for a metric that is not smooth
-_AT_ONCE = 1 << 22  # cells in memory at once
-_STEP = 1e-6  # share of rows that moves to a cell for its influence
+LEVEL = 0.95  # of the interval of a chance
+N_DRAWS = 200  # of blocks of rows, for this interval
+N_DRAWS_SIMULATED, N_SIMULATED = 40, 100  # the same for a chance that is simulated, and its samples
+POOL_ROWS = 400  # the rules for any number of rows are made with bounds moved by standard errors of so many rows:
+POOL_CAUTIONS = (*(32 * 2 ** (-step / 2) for step in range(20)), 0.0)  # 32 are 8 of 25 rows, the last are 2 of 10^6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,10 @@ class Power:
         The confidence of the test, or of the interval of a gain.
     gain : float or None
         The expected gain; None for a constraint.
+    interval : tuple of float, or None
+        The 95 % interval of the chance: how wrong it may be, because the rows with probabilities, and those with
+        labels, are only a sample. Without labels, the model's probabilities are taken to be right. None for a known
+        confusion matrix.
     """
 
     question: str
@@ -64,6 +67,7 @@ class Power:
     chance: float
     confidence: float
     gain: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 def power(
@@ -77,19 +81,23 @@ def power(
     confidence: float = 0.95,
     power: float = 0.8,
     groups: Any = None,
+    eta_val: Any = None,
+    y_val: Any = None,
+    groups_val: Any = None,
     classes: Any = None,
     pos_label: Any = None,
 ) -> Power:
     """Return how many validation rows it takes to see a gain, or to certify constraints.
 
     Give what you expect: probabilities of some rows without labels, or a confusion matrix. With probabilities, the rule
-    is the best one for the metric or, for constraints, the one that is most likely to be certified. Such a chance is
-    rough: it inherits the noise of these rows and the errors of the model. A known confusion matrix gives a close one.
+    is the best one for the metric or, for constraints, the one that is most likely to be certified. The chance is then
+    as noisy as these rows are few, which its interval says, and it is wrong if the probabilities are, unless some rows
+    with labels correct it. A known confusion matrix gives a close one.
 
     Parameters
     ----------
     eta : array-like of shape (n, m), optional
-        The model's probabilities of rows like those to be collected.
+        The model's probabilities of rows like those to be collected. The more rows, the closer the chance.
     confusion : array-like, optional
         In place of eta. For constraints, of shape (R, m): the confusion matrix of a rule, as counts or shares; with
         groups, R is the number of (group, class) pairs. For a gain, of shape (R, m, m): true class, label of the rule,
@@ -107,8 +115,11 @@ def power(
         The confidence of the certificate, or of the interval of the gain.
     power : float, default=0.8
         The chance that is wanted.
-    groups : array-like of shape (n,), optional
-        With eta: the groups of the rows, for constraints and metrics over groups.
+    groups, groups_val : array-like of shape (n,), optional
+        With eta and eta_val: the groups of the rows, for constraints and metrics over groups.
+    eta_val, y_val : array-likes, optional
+        With eta: probabilities and labels of some validation rows that you already have. They correct the chance, and
+        its interval, for errors of the model.
     classes : array-like of shape (m,), optional
         The labels of the columns; by default 0 to m - 1.
     pos_label : label, optional
@@ -117,7 +128,7 @@ def power(
     Returns
     -------
     Power
-        The number of rows and the chance.
+        The number of rows, the chance and, with eta, its interval.
 
     Examples
     --------
@@ -136,283 +147,165 @@ def power(
         raise SettingError("give either subject_to, what to certify, or metric, in which to see a gain")
     check_in_range(confidence, name="confidence", low=0.5, high=1, open_high=True)
     check_in_range(power, name="power", low=0, high=1, open_low=True, open_high=True)
-    given: _Given = (
-        _FromTable.of(confusion, n_axes=2 if metric is None else 3) if eta is None else _FromEta.of(eta, groups)
-    )
-    names = np.arange(given.n_classes) if classes is None else np.asarray(classes)
-    about = {"classes": names, "n_groups": given.n_groups if given.n_groups > 1 else None, "pos_label": pos_label}
+    source: Table | Halves
+    if eta is None:
+        source = Table.of(confusion, n_axes=2 if metric is None else 3)
+    else:
+        source = _halves(eta, groups, eta_val, y_val, groups_val, classes=classes)
+    names = np.arange(source.n_classes) if classes is None else np.asarray(classes)
+    about = {"classes": names, "n_groups": source.n_groups if source.n_groups > 1 else None, "pos_label": pos_label}
     question: _Certification | _Gain
     if metric is None:
-        question = _Certification.of(subject_to, given, delta=1 - confidence, **about)
+        question = _Certification.of(subject_to, source, delta=1 - confidence, **about)
     else:
-        question = _Gain.of(metric, given, gain=gain, confidence=confidence, **about)
+        question = _Gain.of(metric, source, gain=gain, confidence=confidence, **about)
     wanted = None if n_rows is None else check_count(n_rows, name="n_rows", low=1)
-    found = _fewest_rows(question.chance, power) if wanted is None else wanted
+    found = fewest_rows(partial(_chance, question), power) if wanted is None else wanted
     return Power(
         question=question.text,
         n_rows=found,
-        chance=0.0 if found is None else question.chance(found),
+        chance=0.0 if found is None else _chance(question, found),
         confidence=confidence,
         gain=question.gain if isinstance(question, _Gain) else None,
+        interval=None if found is None else _interval(question, found),
     )
 
 
-class _Given(Protocol):
-    """What the rows are expected to be like."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups; 1 if there are none."""
-
-    def tables(self, constraints: Sequence[BoundedMetric]) -> list[FloatArray]:
-        """Return the confusion matrices (R, m) of rules that may be certified."""
-
-    def cells(self, metric: ConfusionMetric) -> FloatArray:
-        """Return the shares (R, m, m) of category, label of a rule, and label of the base."""
+def _halves(eta: Any, groups: Any, eta_val: Any, y_val: Any, groups_val: Any, *, classes: Any) -> Halves:
+    """Return rows with probabilities and, if there are any, labelled rows that correct them."""
+    rows = ExpectedRows.of(eta, groups)
+    if (eta_val is None) != (y_val is None):
+        raise SettingError("labelled rows need both eta_val and y_val")
+    if eta_val is None:
+        return Halves.of(rows, None)
+    if (groups is None) != (groups_val is None):
+        raise SettingError("groups and groups_val belong together: give both")
+    names = np.arange(rows.n_classes) if classes is None else np.asarray(classes)
+    labels = np.array([class_position(label, names) for label in np.asarray(y_val).tolist()], dtype=np.intp)
+    known = None if groups is None else np.unique(np.asarray(groups))
+    return Halves.of(rows, ExpectedRows.of(eta_val, groups_val, labels=labels, known_groups=known, name="eta_val"))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _FromTable:
-    """A table that was given: a confusion matrix, or cells."""
-
-    table: FloatArray
-
-    @classmethod
-    def of(cls, confusion: Any, *, n_axes: int) -> _FromTable:
-        """Return a table as shares; raise if it has another shape or negative entries."""
-        table = np.asarray(confusion, dtype=np.float64)
-        wanted = "(R, m)" if n_axes == 2 else "(R, m, m): true class, label of the rule, label of the base"
-        n_classes = table.shape[-1] if table.ndim else 0
-        square = table.ndim == n_axes and len(set(table.shape[1:])) == 1
-        if not square or n_classes < 2 or len(table) % n_classes:
-            raise ShapeError(f"confusion must have shape {wanted}. Got {table.shape} instead")
-        if not np.isfinite(table).all() or (table < 0).any() or table.sum() <= 0:
-            raise InputError("confusion must have finite numbers >= 0, not all of them 0")
-        return cls(table=table / table.sum())
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return int(self.table.shape[-1])
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return len(self.table) // self.n_classes
-
-    def tables(self, constraints: Sequence[BoundedMetric]) -> list[FloatArray]:  # noqa: ARG002
-        """Return the confusion matrix."""
-        return [self.table]
-
-    def cells(self, metric: ConfusionMetric) -> FloatArray:  # noqa: ARG002
-        """Return the cells."""
-        return self.table
+def _chance(question: _Certification | _Gain, n_rows: int) -> float:
+    """Return the chance that rows show something; 0 if no rule is expected to."""
+    cells = question.cells(n_rows)
+    return 0.0 if cells is None else question.chance(cells.shares, n_rows)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _FromEta:
-    """Rows with the model's probabilities in place of labels."""
-
-    rows: Rows
-    expectation: Expectation
-    n_groups: int
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.rows.n_classes
-
-    @classmethod
-    def of(cls, eta: Any, groups: Any) -> _FromEta:
-        """Return the rows; groups have their own basis."""
-        table = check_eta(eta, name="eta")
-        if groups is None:
-            rows, codes, n_groups = Rows.of(table), None, 1
-        else:
-            known, codes = np.unique(np.asarray(groups), return_inverse=True)
-            if codes.shape != (len(table),):
-                raise ShapeError(f"groups must have one value for each of the {len(table)} rows. Got {codes.shape}")
-            n_groups = len(known)
-            rows = Rows.of(table, phi=np.eye(n_groups)[codes])
-        return cls(rows=rows, expectation=Expectation.of(rows, codes, n_groups=n_groups), n_groups=n_groups)
-
-    def tables(self, constraints: Sequence[BoundedMetric]) -> list[FloatArray]:
-        """Return the confusion matrices of the most accurate rules under bounds that are stricter and stricter."""
-        pooled = PooledMetric(inner=Accuracy(), n_groups=self.n_groups, n_classes=self.n_classes)
-        program = ConstrainedProgram(self.expectation, RateObjective.of(pooled), constraints)
-        pieces = program.pieces(program.start)
-        found = []
-        for shift in SHIFTS:
-            with suppress(InfeasibleError):
-                found.append(program.solve(np.array([-piece.sign * shift for piece in pieces])).confusion)
-        return found
-
-    def cells(self, metric: ConfusionMetric) -> FloatArray:
-        """Return the shares of the cells for the rule that is best for the metric."""
-        solution = ConstrainedProgram(self.expectation, RateObjective.of(metric), ()).solve()
-        places = solution.rule.labels(self.rows.eta, self.rows.phi) * self.n_classes + np.argmax(self.rows.eta, axis=1)
-        sums = np.array([np.bincount(places, each, self.n_classes**2) for each in self.expectation.chances().T])
-        return np.asarray(sums.reshape(-1, self.n_classes, self.n_classes) / self.rows.n_rows)
+def _interval(question: _Certification | _Gain, n_rows: int) -> tuple[float, float] | None:
+    """Return the interval of the chance over draws of blocks of rows; None if the cells are known."""
+    cells = question.cells(n_rows)
+    if cells is None or cells.is_known:
+        return None
+    drawn = [question.drawn_chance(shares, n_rows) for shares in cells.drawn(question.n_draws)]
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Certification:
-    """Will constraints be certified? ``tables`` are confusion matrices of rules, of which the likeliest counts."""
+    """The question whether constraints will be certified."""
 
     text: str
     constraints: tuple[BoundedMetric, ...]
-    tables: tuple[FloatArray, ...]
+    source: Table | Halves
     delta: float
+    n_draws: int = N_DRAWS
 
     @classmethod
-    def of(cls, subject_to: Any, given: _Given, *, delta: float, **about: Any) -> _Certification:
-        """Look up the constraints, and find the rules that may be certified."""
+    def of(cls, subject_to: Any, source: Table | Halves, *, delta: float, **about: Any) -> _Certification:
+        """Look up the constraints."""
         constraints = tuple(_certifiable(each, **about) for each in read_constraints(subject_to))
-        tables = tuple(given.tables(constraints))
-        for constraint in constraints:
-            if not all(has_test(piece) for table in tables for piece in constraint.pieces(table)):
-                raise MetricError(without_test(constraint.constraint))
+        shape = source.n_groups * source.n_classes, source.n_classes
+        check_tests(constraints, np.full(shape, 1 / np.prod(shape)))
         text = "certify " + " and ".join(str(each.constraint) for each in constraints)
-        return cls(text=text, constraints=constraints, tables=tables, delta=delta)
+        return cls(text=text, constraints=constraints, source=source, delta=delta)
 
-    def chance(self, n_rows: int) -> float:
-        """Return the chance of the rule that is most likely to be certified with this many rows."""
-        return max((self._chance(table, n_rows) for table in self.tables), default=0.0)
+    def cells(self, n_rows: int) -> Cells | None:
+        """Return the cells of the rule that is most likely to be certified; None if no classifier can be."""
+        if isinstance(self.source, Table):
+            return self.source.cells
+        if not all(self._pools):
+            return None
+        return self.source.cells([self._likeliest(pool, n_rows) for pool in self._pools])
 
-    def _chance(self, table: FloatArray, n_rows: int) -> float:
-        """Return the chance that all pieces are accepted; the chances to fail are added."""
+    def chance(self, shares: FloatArray, n_rows: int) -> float:
+        """Return the chance that all pieces are accepted."""
+        table = shares.sum(axis=2)
         pieces = [piece for constraint in self.constraints for piece in constraint.pieces(table)]
-        return max(0.0, 1 - sum(1 - chance_to_certify(piece, table, n_rows, delta=self.delta) for piece in pieces))
+        return chance_of_all(pieces, table, n_rows, delta=self.delta)
+
+    drawn_chance = chance
+
+    @cached_property
+    def _pools(self) -> list[Sequence[ConstrainedSolution]]:
+        """The rules that each half of the rows makes, for any number of rows that test."""
+        assert isinstance(self.source, Halves)  # noqa: S101
+        return self.source.made(self._pool)
+
+    def _pool(self, expectation: Expectation) -> list[ConstrainedSolution]:
+        """Return the most accurate rules under bounds that are stricter and stricter."""
+        size = {"n_groups": self.source.n_groups, "n_classes": self.source.n_classes}
+        objective = RateObjective.of(PooledMetric(inner=Accuracy(), **size))
+        program = ConstrainedProgram(expectation, objective, self.constraints)
+        solutions = cautious_solutions(program, POOL_ROWS, POOL_CAUTIONS)
+        return list({solution.rule.alpha.tobytes(): solution for solution in solutions}.values())
+
+    def _likeliest(self, pool: Sequence[ConstrainedSolution], n_rows: int) -> PlugIn:
+        """Return the rule with which a path for this many rows begins."""
+        cautions = [caution_of(self.constraints, each.confusion, n_rows, self.delta) for each in pool]
+        return pool[max(range(len(pool)), key=lambda place: (cautions[place], pool[place].value))].rule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Gain:
-    """Will a rule be seen to be better than the base? ``cells`` (R, m, m) are the expected shares."""
+    """The question whether a rule will be seen to be better than the base."""
 
     text: str
     metric: ConfusionMetric
-    cells: FloatArray
+    known: Cells
     gain: float
+    asked: float | None
     confidence: float
 
     @classmethod
-    def of(
-        cls,
-        metric: Any,
-        given: _Given,
-        *,
-        gain: float | None,
-        confidence: float,
-        **about: Any,
-    ) -> _Gain:
-        """Look up the metric, and find the shares of the cells."""
+    def of(cls, metric: Any, source: Table | Halves, *, gain: float | None, confidence: float, **about: Any) -> _Gain:
+        """Look up the metric, and find the cells of the rule that is best for it."""
         found = resolve_metric(metric, **about)
         if not isinstance(found, ConfusionMetric):
             raise MetricError(f"power needs a metric of the confusion matrix. Got {found.name!r}, which scores labels")
         n_classes, n_groups = len(about["classes"]), about["n_groups"] or 1
         if n_groups > 1 and not hasattr(found, "n_categories"):
             found = PooledMetric(inner=found, n_groups=n_groups, n_classes=n_classes)
-        cells = given.cells(found)
-        expected = _gain_of(found, cells)
-        wanted = expected if gain is None else gain
-        text = f"see a gain of {wanted:.4g} in {getattr(found, 'name', metric)}"
-        return cls(text=text, metric=found, cells=cells, gain=wanted, confidence=confidence)
-
-    def chance(self, n_rows: int) -> float:
-        """Return the chance that the interval of the gain is above 0."""
-        return self._simulated(n_rows) if _has_kinks(self.metric) else self._by_influences(n_rows)
-
-    def _by_influences(self, n_rows: int) -> float:
-        """Return the chance to first order."""
-        prior = self._prior
-        n_prior = float(prior.sum())
-        kept = n_rows / (n_rows + n_prior)
-        blended = kept * self.cells + prior / (n_rows + n_prior)
-        middle = _gain_of(self.metric, blended) + kept * (self.gain - _gain_of(self.metric, self.cells))
-        apart, variance = _influences(self.metric, blended)
-        n_all = n_rows + n_prior
-        spread = float(np.sqrt(variance / n_all))
-        reach = float(stats.norm.ppf((1 + self.confidence) / 2))
-        # The draws are skewed: rows have exponential weights. Cornish and Fisher's expansion gives their quantile.
-        skewness = 2 * float(np.sum(blended * apart**3)) / (variance**1.5 * np.sqrt(n_all))
-        low = middle - spread * (reach - (reach**2 - 1) / 6 * skewness)
-        # A row also moves the spread, by half of what it adds to the variance.
-        moved = apart - reach * (apart**2 - variance) / (2 * spread * n_all)
-        error = kept * float(np.sqrt(np.sum(self.cells * moved**2) / n_rows))
-        return float(stats.norm.cdf(low / max(error, 1e-300)))
-
-    def _simulated(self, n_rows: int) -> float:
-        """Return the share of simulated samples whose interval is above 0, as the verdict computes it."""
-        rng = np.random.default_rng(0)
-        flat, prior = self.cells.reshape(-1), self._prior.reshape(-1)
-        shift = self.gain - _gain_of(self.metric, self.cells)
-        at_once = max(1, _AT_ONCE // (DRAWS * flat.size))
-        seen = 0
-        for done in range(0, N_SIMULATED, at_once):
-            counts = rng.multinomial(n_rows, flat / flat.sum(), size=min(at_once, N_SIMULATED - done))
-            masses = rng.standard_gamma((counts + prior)[:, None], size=(len(counts), DRAWS, flat.size))
-            drawn = (masses / masses.sum(axis=-1, keepdims=True)).reshape(len(counts), DRAWS, *self.cells.shape)
-            gains = value_of(self.metric, drawn.sum(axis=-1)) - value_of(self.metric, drawn.sum(axis=-2))
-            seen += int(np.count_nonzero(np.quantile(gains, (1 - self.confidence) / 2, axis=1) + shift > 0))
-        return seen / N_SIMULATED
+        if isinstance(source, Table):
+            cells = source.cells
+        else:
+            objective = RateObjective.of(found)
+            cells = source.cells(source.made(lambda each: ConstrainedProgram(each, objective, ()).solve().rule))
+        expected = gain_of(found, cells.shares) if gain is None else gain
+        text = f"see a gain of {expected:.4g} in {getattr(found, 'name', metric)}"
+        return cls(text=text, metric=found, known=cells, gain=expected, asked=gain, confidence=confidence)
 
     @property
-    def _prior(self) -> FloatArray:
-        """The prior rows of the comparison in each cell (R, m, m)."""
-        categories, labels, base = np.nonzero(self.cells > 0)
-        found = prior_cells(
-            categories,
-            labels,
-            base,
-            shares=self.cells[categories, labels, base],
-            predicted=self.cells.sum(axis=(0, 2)) + self.cells.sum(axis=(0, 1)),
-            of_recalls=self.metric.weighting == "diagonal",
-        )
-        prior = np.zeros(self.cells.shape)
-        np.add.at(prior, found[:3], found[3])
-        return prior
+    def n_draws(self) -> int:
+        """How many draws the interval of the chance is of."""
+        return N_DRAWS_SIMULATED if has_kinks(self.metric) else N_DRAWS
 
+    def cells(self, n_rows: int) -> Cells:  # noqa: ARG002
+        """Return the cells; they do not depend on the number of rows."""
+        return self.known
 
-def _has_kinks(metric: ConfusionMetric) -> bool:
-    """Return whether a metric is a minimum, or has a penalty for a gap: influences do not describe it well."""
-    return hasattr(metric, "smoothed") or isinstance(metric, Penalised | GapMetric)
+    def chance(self, shares: FloatArray, n_rows: int) -> float:
+        """Return the chance that the interval of the gain is above 0."""
+        return self._of(shares)(n_rows)
 
+    def drawn_chance(self, shares: FloatArray, n_rows: int) -> float:
+        """Return the same, with fewer samples if it is simulated."""
+        return self._of(shares)(n_rows, n_simulated=N_SIMULATED)
 
-def _gain_of(metric: ConfusionMetric, cells: FloatArray) -> float:
-    """Return the metric of the rule minus that of the base."""
-    return float(value_of(metric, cells.sum(axis=2)) - value_of(metric, cells.sum(axis=1)))
-
-
-def _influences(metric: ConfusionMetric, cells: FloatArray) -> tuple[FloatArray, float]:
-    """Return the influence of a row in each cell (R, m, m) on the gain, with mean 0, and its variance."""
-    ours, theirs = (_influence(metric, cells.sum(axis=axis)) for axis in (2, 1))
-    apart = ours[:, :, None] - theirs[:, None, :]
-    apart = apart - np.sum(cells * apart)
-    return apart, max(float(np.sum(cells * apart**2)), 1e-300)
-
-
-def _influence(metric: ConfusionMetric, confusion: FloatArray) -> FloatArray:
-    """Return how a metric moves towards each cell (R, m), per share of rows that moves there."""
-    moved = (1 - _STEP) * confusion + _STEP * np.eye(confusion.size).reshape(-1, *confusion.shape)
-    slopes = (value_of(metric, moved) - value_of(metric, confusion)) / _STEP
-    return np.asarray(slopes.reshape(confusion.shape))
-
-
-def _fewest_rows(chance: Callable[[int], float], wanted: float) -> int | None:
-    """Return the smallest number of rows with this chance, up to a half per cent; None if no number is enough."""
-    low, high = 1, 2
-    while chance(high) < wanted:
-        low, high = high, 2 * high
-        if high > MOST_ROWS:
-            return None
-    while high - low > max(1, high // 200):
-        middle = (low + high) // 2
-        low, high = (middle, high) if chance(middle) < wanted else (low, middle)
-    return high
+    def _of(self, shares: FloatArray) -> GainChance:
+        """Return the chance as a function of the number of rows."""
+        return GainChance(metric=self.metric, cells=shares, confidence=self.confidence, gain=self.asked)
 
 
 def _certifiable(constraint: Constraint, **about: Any) -> BoundedMetric:

@@ -43,7 +43,7 @@ class FitRequest:
     method: str = "auto"
     budget: int | None = None
     subject_to: Sequence[str] | None = None
-    margin: float | None = None
+    margin: Sequence[float] | None = None
     confidence: float | None = None
     if_uncertified: str | None = None
     unlabelled: Path | None = None
@@ -108,6 +108,11 @@ class FitRequest:
             raise UsageError("--subject-to needs a --metric, not a metric program: leave one of them out")
         if self.method != "auto":
             raise UsageError("--subject-to has its own method: leave --method out")
+        if self.margin is not None and len(self.margin) not in {1, len(self.subject_to)}:
+            raise UsageError(
+                f"--margin is given {len(self.margin)} times and --subject-to {len(self.subject_to)} times: give one "
+                "margin for all constraints, or one for each"
+            )
         if self.if_uncertified not in (None, "raise", "closest"):
             raise UsageError(f"--if-uncertified must be raise or closest. Got {self.if_uncertified!r} instead")
         if self.confidence is None and self.if_uncertified is not None:
@@ -196,8 +201,11 @@ def command(
         ),
     ] = None,
     margin: Annotated[
-        float | None,
-        _constraints(help="How many standard errors to stay on the safe side of the bounds. Default: 0."),
+        list[float] | None,
+        _constraints(
+            help="How many standard errors to stay on the safe side of the bounds. Default: 0. Repeat the option to "
+            "give each --subject-to its own, in the same order."
+        ),
     ] = None,
     confidence: Annotated[
         float | None,
@@ -242,9 +250,9 @@ def command(
     from postshift.cli.run.folder import METRICS, as_written
 
     console = Console(quiet=quiet, as_json=json)
-    given["subject_to"] = subject_to or None
+    given["subject_to"], given["margin"] = subject_to or None, margin or None
     request = FitRequest(**{name: given[name] for name in FitRequest.__dataclass_fields__})
-    if margin is not None and confidence is not None:
+    if margin and confidence is not None:
         console.note("note: --margin is not used with --confidence, because the tests decide")
     with console.warnings_shown():
         found = fit_run(request, console)
