@@ -443,6 +443,6 @@ def draw_rates(results: Results, axes: Axes) -> None:
     axes.errorbar(shares, at, xerr=np.abs(ends - shares), fmt="o", color="#0072b2", markersize=4, label="margin 1")
     axes.plot([cell.share(results, OURS) for cell in rates], at, "x", color="#d55e00", label="no margin")
     axes.axvline(ALLOWED, color="0.5", linewidth=0.9, linestyle="--")
-    axes.set(xlabel="share of runs that violate the constraint, 95 % interval", ylim=(len(rates) - 0.4, -0.6))
+    axes.set(xlabel="violated: share of runs", ylim=(len(rates) - 0.4, -0.6))
     axes.set_yticks(at, [cell.name for cell in rates], fontsize=7)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8)
