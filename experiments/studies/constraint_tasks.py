@@ -2,8 +2,12 @@
 
 A seed splits the rows of a data set into training rows of the base model and a population. Validation rows are drawn
 from the population with replacement, so what holds on the whole population is what holds in truth: a violation is
-counted without the noise of test rows. The bounds were chosen near what the base model reaches, before any method was
-compared on them.
+counted without the noise of test rows.
+
+The tasks were settled after first looks at two seeds (0 and 30, which are among those of the study), in which results
+of our rule were seen: the bound of equal opportunity on Default was raised from 0.03 to 0.1, as 300 rows cannot bound
+a gap so tightly; the rarest of the five classes became more frequent, and its bounds changed with it; hidden groups got
+basis functions on Adult, and were left out on COMPAS. Nothing was changed after the seeds of the study were run.
 """
 
 from __future__ import annotations

@@ -255,8 +255,20 @@ def least_verdict(results: Results) -> str:
     listed = "; ".join(f"{cell.name} ({percent(share)})" for cell, share in found.items())
     return (
         "A gap has two sides, so even a rule whose estimated gap is 0 is above the bound in some runs. This share is "
-        f"above {percent(ALLOWED)} in: {listed}. There the rows are too few for the bound, and the margin is reduced."
+        f"above {percent(ALLOWED)} in: {listed}. There the rows are too few for the bound, and the margin is reduced. "
+        f"Cells that are violated more often with the margin than without: {_harmed(results)}."
     )
+
+
+def _harmed(results: Results) -> str:
+    """Return the cells that a margin makes worse, as text."""
+    shares = {cell: (cell.share(results, OURS), cell.share(results, SAFE)) for cell in cells_of(results)}
+    worse = [
+        f"{cell.name} ({percent(safe)} instead of {percent(plain)})"
+        for cell, (plain, safe) in shares.items()
+        if safe > plain
+    ]
+    return "; ".join(worse) or "none"
 
 
 def margin_verdict(results: Results) -> str:
@@ -272,7 +284,17 @@ def margin_verdict(results: Results) -> str:
     return (
         f"**With a margin of one standard error**, a constraint is violated in {percent(float(np.mean(shares)))} of "
         f"runs on average ({means}), and in {percent(max(shares))} in the worst of {len(shares)} cells. Cells that are "
-        f"violated significantly more often than {percent(ALLOWED)} (Holm over all cells, {percent(LEVEL)}): {listed}."
+        f"violated significantly more often than {percent(ALLOWED)} (Holm over all cells, {percent(LEVEL)}): {listed}. "
+        f"{_power(results)}"
+    )
+
+
+def _power(results: Results) -> str:
+    """Say how large a rate must be seen to be significant, whatever the other cells are."""
+    n_seeds, n_cells = len(results.seeds), len(cells_of(results))
+    least = next(k for k in range(n_seeds + 2) if stats.binom.sf(k - 1, n_seeds, ALLOWED) * n_cells < LEVEL)
+    return (
+        f"With {n_seeds} runs a cell must be violated in {percent(least / n_seeds)} of them to be significant at once."
     )
 
 
@@ -297,11 +319,13 @@ def shortfall_verdict(results: Results) -> str:
         if share > LARGE_SHARE
     )
     mean = float(np.mean(list(shares.values())))
+    reached = "reached" if max(shares.values()) <= LARGE_SHARE else "not reached"
     return (
         f"**Without a margin**, at {LARGE_SIZE:,} rows, the shortfall is above {LARGE} in {100 * mean:.1f} % of runs "
-        f"over all cells. Cells with more than {percent(LARGE_SHARE)}: {above or 'none'}. If the standard error of a "
-        f"constraint's value is above {LARGE / 1.645:.3f}, a rule that meets the bound exactly on the labels misses it "
-        f"by more than {LARGE} in over 5 % of runs."
+        f"over all cells. The goal, at most {percent(LARGE_SHARE)} in each, is {reached}. Cells with more than "
+        f"{percent(LARGE_SHARE)}: {above or 'none'}. If the standard error of a constraint's value is above "
+        f"{LARGE / 1.645:.3f}, a rule that meets the bound exactly on the labels misses it by more than {LARGE} in "
+        "over 5 % of runs."
     )
 
 
@@ -343,7 +367,10 @@ def rivals_verdict(results: Results) -> str:
 ABOUT = """Each run draws validation rows with replacement from a population, and the rule is judged on the whole
 population. So no noise of test rows is in the violations. The seed also draws the training rows of the model, a
 logistic regression: 4,000 of Adult, Default and the synthetic set, 2,000 of COMPAS, 400 of digits. The population is
-all other rows."""
+all other rows. The tasks are not untouched: some bounds and data were changed after first looks at two of the seeds, in
+which results of our rule were seen, and the treatment of margins was changed after the same looks
+(`experiments/studies/constraint_tasks.py` says what). In particular the bound of equal opportunity on Default was
+raised from 0.03 to 0.1."""
 COLUMNS_ABOUT = f"""*SE*: the standard error of the constraint's value on so many rows. *violated*: the share of runs
 in which the population misses the bound, without a margin; *by > {LARGE}*: by more than that. *p*: exact one-sided
 binomial test of "violated in at most {percent(ALLOWED)} of runs", adjusted by Holm over all cells. With several
@@ -416,6 +443,6 @@ def draw_rates(results: Results, axes: Axes) -> None:
     axes.errorbar(shares, at, xerr=np.abs(ends - shares), fmt="o", color="#0072b2", markersize=4, label="margin 1")
     axes.plot([cell.share(results, OURS) for cell in rates], at, "x", color="#d55e00", label="no margin")
     axes.axvline(ALLOWED, color="0.5", linewidth=0.9, linestyle="--")
-    axes.set(xlabel="share of runs that violate the constraint, 95 % interval", ylim=(len(rates) - 0.4, -0.6))
+    axes.set(xlabel="violated: share of runs", ylim=(len(rates) - 0.4, -0.6))
     axes.set_yticks(at, [cell.name for cell in rates], fontsize=7)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8)

@@ -202,6 +202,7 @@ class TestWords:
         assert "5 %): Adult: precision given recall >= 0.9, 5,000 rows (50 %)" in margin_verdict(bad)
         good = self.results([0.01] * 50, safe=[0.01] * 8 + [-0.01] * 42)
         assert "none." in margin_verdict(good)
+        assert "violated in 26 % of them" in margin_verdict(good)  # 13 of 50 has a p-value of 0.048, 12 one of 0.093
 
     def test_a_gap_that_few_rows_cannot_bound_is_named(self):
         task = "Adult: accuracy given demographic_parity <= 0.05, groups known"
@@ -210,6 +211,8 @@ class TestWords:
         assert "in: Adult: accuracy given demographic_parity <= 0.05, groups known, 300 rows (32 %)" in least_verdict(
             wide
         )
+        harmed = self.results([-0.01] * 5, safe=[0.01] * 5, task=task, size=300, error=0.05)
+        assert "300 rows (100 % instead of 0 %)" in least_verdict(harmed)
         assert least_verdict(self.results([0.0] * 5, task=task, size=300, error=0.03)) == ""
         assert least_verdict(self.results([0.0] * 5, error=0.5)) == ""  # a recall has one side
 
@@ -217,7 +220,10 @@ class TestWords:
         bad = self.results([0.03] * 5 + [0.01] * 45)
         assert "10.0 % of runs" in shortfall_verdict(bad)
         assert "(10 %, where the standard error is 0.010)" in shortfall_verdict(bad)
-        assert "none" in shortfall_verdict(self.results([0.01] * 50))
+        assert "is not reached" in shortfall_verdict(bad)
+        good = shortfall_verdict(self.results([0.01] * 50))
+        assert "is reached" in good
+        assert "none" in good
         assert shortfall_verdict(self.results([0.01] * 50, size=300)) == ""
 
     def test_the_price_is_told(self):
@@ -235,7 +241,7 @@ class TestWords:
 
 
 class TestWhatItMustShow:
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def stored(self):
         return runner.stored(EXPERIMENT, OUT)
 
@@ -249,8 +255,16 @@ class TestWhatItMustShow:
         assert set(significant(stored)) <= set(least_shares(stored))
 
     def test_shortfalls_at_5000_rows(self, stored, record_property):
+        """The goal of 5 % is not reached where the labels cannot tell the value well enough: the page says so."""
         record_property("figure", shortfall_verdict(stored))
-        assert np.mean(list(large_shares(stored).values())) <= subject_to_page.LARGE_SHARE
+        known = {
+            cell: share
+            for cell, share in large_shares(stored).items()
+            if cell.values(stored, OURS, "error").mean() <= subject_to_page.LARGE / 1.645
+        }
+        assert len(known) >= 6
+        assert max(known.values()) <= subject_to_page.LARGE_SHARE
+        assert "is not reached" in shortfall_verdict(stored)
 
     def test_determinism_costs_little(self, stored, record_property):
         record_property("figure", price_verdict(stored))
