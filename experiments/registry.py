@@ -31,6 +31,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "xcolumns_comparison": "experiments.studies.xcolumns_comparison",
     "menu_study": "experiments.studies.menu_study",
     "power_check": "experiments.studies.power_check",
+    "guarantee": "experiments.studies.guarantee",
     "verdicts": "experiments.studies.verdicts",
     "adience-shift": "experiments.paper.adience_shift",
     "adience-better": "experiments.studies.adience_better",

@@ -34,6 +34,8 @@ from postshift.rules.record import Certificate
 
 # How much stricter the bounds of the rules of the path are, in standard errors; below 0, they are looser.
 CAUTIONS = (16, 12, 9, 7, 6, 5, 4.5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0, -1, -2, -4, -8)
+# How much stricter, as shares of the way to the strictest bound: for models that are badly wrong.
+SHARES = (0.992, 0.984, 0.969, 0.938, 0.875, 0.75, 0.5)
 OTHERS = (1.5, 3)  # caution of the other constraints while one is moved
 PATH_ROWS = 20_000  # of rows without labels; the rest of them test
 PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
@@ -146,14 +148,7 @@ def certify(
     Raise ``NotCertifiedError`` if not even the most cautious rule is accepted.
     """
     delta = 1 - confidence
-    accepted: list[Candidate] = []
-    n_tested = 0
-    for candidate in path:
-        n_tested += 1
-        found = evidence.tested(candidate, constraints)
-        if found.p_value > delta:
-            break
-        accepted.append(found)
+    accepted = walk(path, evidence, constraints, delta=delta)
     if not accepted:
         raise _not_certified([evidence.tested(each, constraints) for each in path], evidence, constraints, delta)
     best = max(accepted, key=lambda each: each.value)
@@ -166,10 +161,23 @@ def certify(
         is_exact=all(test.is_exact for test in best.tests),
         n_rows=evidence.problem.val.n_rows,
         n_unlabelled=evidence.unlabelled.n_rows if evidence.unlabelled is not None and on_unlabelled else 0,
-        n_tested=n_tested,
+        n_tested=min(len(accepted) + 1, len(path)),
         n_accepted=len(accepted),
         n_path=len(path),
     )
+
+
+def walk(
+    path: Sequence[Candidate], evidence: Evidence, constraints: Sequence[BoundedMetric], *, delta: float
+) -> list[Candidate]:
+    """Return the rules of a path that are accepted, with their tests: all before the first that is not."""
+    accepted: list[Candidate] = []
+    for candidate in path:
+        found = evidence.tested(candidate, constraints)
+        if found.p_value > delta:
+            break
+        accepted.append(found)
+    return accepted
 
 
 def make_path(
@@ -200,10 +208,10 @@ def make_path(
 
 
 def _stricter_bounds(program: ConstrainedProgram, n_rows: int) -> Iterator[FloatArray]:
-    """Yield how to move the bounds of all pieces, in standard errors of each for ``n_rows`` rows.
+    """Yield how to move the bounds of all pieces: in standard errors of each for ``n_rows`` rows, then far.
 
     All constraints are moved together and then, if there are several, each alone beside the others: a model may be
-    wrong about one of them.
+    wrong about one of them. A model that is badly wrong may call every rule within a few standard errors cautious.
     """
     try:
         at = program.solve(np.zeros(len(program.pieces(program.start)))).confusion
@@ -221,9 +229,18 @@ def _stricter_bounds(program: ConstrainedProgram, n_rows: int) -> Iterator[Float
             for caution in CAUTIONS[::2]
             for others in OTHERS
         ]
-    signs = np.array([piece.sign for piece in pieces])
+    signs, of_gap = np.array([piece.sign for piece in pieces]), np.zeros(len(pieces) - len(owners))
+    ways = np.array([_way(piece) for piece in pieces])
     for caution in cautions:
-        yield -signs * errors * np.append(caution[owners], np.zeros(len(pieces) - len(owners)))
+        yield -signs * errors * np.append(caution[owners], of_gap)
+    for share in SHARES:
+        yield -signs * ways * np.append(np.full(len(owners), share), of_gap)
+
+
+def _way(piece: Piece) -> float:
+    """Return how far a bound is from the strictest one that makes sense."""
+    low, high = (float(piece.above.min()), float(piece.above.max())) if piece.kind == "mean" else (0.0, 1.0)
+    return piece.sign * piece.bound - min(piece.sign * low, piece.sign * high)
 
 
 def _standard_error(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
