@@ -8,37 +8,36 @@ Beside it: tuning without a test, and MAPIE where it serves the task. A seed is 
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from experiments.harness.experiment import Experiment, Results
-from experiments.harness.figures import COLOURS, side_by_side
-from experiments.harness.page import whole_page
+from experiments.harness.experiment import Experiment
+from experiments.harness.figures import side_by_side
 from experiments.harness.store import Row
-from experiments.harness.tables import markdown
-from experiments.studies.guarantee_rivals import CONTROLS, FIXED, HOLM, THRESHOLDS, controlled, controls, misses, tuned
-from experiments.studies.guarantee_tasks import TASKS
+from experiments.studies.guarantee_page import draw_rates, make_page
+from experiments.studies.guarantee_rivals import (
+    BY_THRESHOLD,
+    CERTIFIED,
+    ON_PATH,
+    THRESHOLDS,
+    controlled,
+    controls,
+    misses,
+    tuned,
+)
+from experiments.studies.guarantee_tasks import DELTAS, N_UNLABELLED, SIZES, TASKS
 from postshift import Rows
 from postshift.constraints.pieces import BoundedMetric
 from postshift.rules import Problem
 from postshift.rules.certified import Candidate, Evidence, walk
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-SIZES, DELTAS = (300, 1_000, 5_000), (0.05, 0.1)
 N_RESAMPLES = 50  # of a seed
-N_UNLABELLED = 10_000
 FINE = (1_000, 20_000)  # numbers of rows for which paths are made in search of the best rule
-LEVEL = 0.05  # of the verdict over all cells
-CERTIFIED, ON_PATH, BY_THRESHOLD = "certified", "naive, same rules", "naive, thresholds"
 ROW = "row"  # the basis that has a row's number in the population
 QUICK_TASKS = ("5 classes, recall", "digits, minimum")
 Floats = NDArray[np.float64]
@@ -228,174 +227,6 @@ def rivals(name: str, draws: Sequence[Draw], *, delta: float) -> dict[str, dict[
         control: figures(name, threshold_rules(name), [by_mapie(name, draw, control, delta=delta) for draw in draws])
         for control in controls(TASKS[name].rival)
     }
-
-
-# -- the page -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tally:
-    """What a procedure did in all resamples of a cell."""
-
-    runs: int
-    violated: int
-    nothing: int
-    objective: float  # NaN if nothing was ever chosen
-    optimum: float
-
-    @classmethod
-    def of(cls, rows: Sequence[Mapping[str, float]]) -> Tally:
-        """Return the sum over seeds."""
-        runs, violated, nothing = (round(sum(row[name] for row in rows)) for name in ("runs", "violated", "nothing"))
-        total = sum(row["objective"] * (row["runs"] - row["nothing"]) for row in rows if "objective" in row)
-        objective = total / (runs - nothing) if runs > nothing else np.nan
-        return cls(runs=runs, violated=violated, nothing=nothing, objective=objective, optimum=rows[0]["optimum"])
-
-    @property
-    def rate(self) -> float:
-        """Share of resamples in which the chosen rule violates a constraint."""
-        return self.violated / self.runs
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The Clopper-Pearson interval of the rate."""
-        found = stats.binomtest(self.violated, self.runs).proportion_ci(0.95, method="exact")
-        return float(found.low), float(found.high)
-
-    def p_value(self, delta: float) -> float:
-        """Return the exact one-sided p-value of "the rate is at most delta"."""
-        return float(stats.binomtest(self.violated, self.runs, delta, alternative="greater").pvalue)
-
-
-Cell = tuple[str, int, float]
-Cells = dict[Cell, dict[str, Tally]]
-
-
-def by_cell(results: Results) -> Cells:
-    """Return the tallies of every procedure, by (task, number of rows, delta)."""
-    found: dict[Cell, dict[str, list[Mapping[str, float]]]] = defaultdict(lambda: defaultdict(list))
-    for row in results.rows:
-        cell = row.task, row.size, row.values["delta"]
-        found[cell][row.method.rpartition(", ")[0]].append(row.values)
-    return {cell: {name: Tally.of(rows) for name, rows in each.items()} for cell, each in found.items()}
-
-
-def adjusted(cells: Cells) -> dict[Cell, float]:
-    """Return the p-values of "violated at most as often as delta says", times the number of cells."""
-    return {cell: min(1.0, len(cells) * each[CERTIFIED].p_value(cell[2])) for cell, each in cells.items()}
-
-
-def percent(share: float) -> str:
-    """Return a share in percent."""
-    return f"{100 * share:.1f}"
-
-
-def metric_text(tally: Tally) -> str:
-    """Return the mean metric of the chosen rules."""
-    return "" if np.isnan(tally.objective) else f"{tally.objective:.3f}"
-
-
-def cells_table(cells: Cells) -> str:
-    """Return one line for each cell."""
-    head = ["task", "rows", "delta", "violated, %", "interval", "adjusted p", "nothing, %", "metric", "lost"]
-    head += ["naive: violated, %", "metric", "thresholds: violated, %", "metric"]
-    p_values, lines = adjusted(cells), []
-    for cell, each in cells.items():
-        ours = each[CERTIFIED]
-        lost = "" if np.isnan(ours.objective) else f"{ours.optimum - ours.objective:.3f}"
-        line = [cell[0], f"{cell[1]:,}", f"{cell[2]:g}", percent(ours.rate), " to ".join(map(percent, ours.interval))]
-        line += [f"{p_values[cell]:.3f}", percent(ours.nothing / ours.runs), metric_text(ours), lost]
-        for rival in (each.get(name) for name in (ON_PATH, BY_THRESHOLD)):
-            line += ["", ""] if rival is None else [percent(rival.rate), metric_text(rival)]
-        lines.append(line)
-    return markdown(head, lines)
-
-
-def rivals_table(cells: Cells) -> str:
-    """Return one line for each cell that MAPIE serves."""
-    head = ["task", "rows", "delta"]
-    head += [f"{name}: {what}" for name in (CERTIFIED, *CONTROLS) for what in ("violated, %", "nothing, %", "metric")]
-    lines = []
-    for cell, each in cells.items():
-        if HOLM in each:
-            line = [cell[0], f"{cell[1]:,}", f"{cell[2]:g}"]
-            for tally in (each.get(name) for name in (CERTIFIED, FIXED, HOLM)):
-                known = tally and [percent(tally.rate), percent(tally.nothing / tally.runs), metric_text(tally)]
-                line += known or ["", "", ""]
-            lines.append(line)
-    return markdown(head, lines) if lines else "MAPIE was not installed where these results were computed."
-
-
-def tasks_table(names: Iterable[str]) -> str:
-    """Return what every task is."""
-    return markdown(["task", "what is maximised, and the constraints"], [[n, TASKS[n].about] for n in names], n_texts=2)
-
-
-def lead_of(cells: Cells) -> str:
-    """Say in two sentences what it is about, and what came out."""
-    highest = [max(each[CERTIFIED].rate for cell, each in cells.items() if cell[2] == delta) for delta in DELTAS]
-    above = [cell for cell, p_value in adjusted(cells).items() if p_value < LEVEL]
-    naive_rates = [tally.rate for each in cells.values() for name, tally in each.items() if name.startswith("naive")]
-    verdict = (
-        "in no cell" if not above else f"in {len(above)} cells ({'; '.join(', '.join(map(str, c)) for c in above)})"
-    )
-    return (
-        f"How often does a rule that `confidence=` certified violate a constraint? In {percent(highest[0])} % of the "
-        f"resamples at most at delta {DELTAS[0]:g} and in {percent(highest[1])} % at delta {DELTAS[1]:g}, {verdict} of "
-        f"{len(cells)} significantly more often than delta, while tuning without a test violates one in "
-        f"{percent(float(np.median(naive_rates)))} % (median over the cells)."
-    )
-
-
-ABOUT = f"""*Violated*: share of the resamples in which the chosen rule violates a constraint on the whole population,
-with its 95 % Clopper-Pearson interval. *Adjusted p*: the exact one-sided p-value of "violated in at most delta of the
-resamples", times the number of cells (Bonferroni). *Nothing*: nothing was certified. *Metric*: its mean on the
-population over the resamples in which a rule was chosen. *Lost*: how far that is below the best known rule that meets
-the constraints on the population; known are the rules of all paths, of paths that are made from the population, and the
-thresholds. *Naive*: the best rule of the same path whose constraints hold on the labelled rows. *Thresholds*: the same
-with {len(THRESHOLDS)} thresholds on the probability, for two classes."""
-HOW = f"""A resample draws labelled rows from the population with replacement, so that the value on the population is
-the true one, and {N_UNLABELLED:,} rows without labels. Rates and demographic parity are tested with these. The path is
-made once for each cell, from other rows, without labels. The library's own walk and tests choose the rule. Tests of
-gaps between groups are asymptotic, the others are exact. If the metric is wrong for some rows or the probabilities are,
-the guarantee still holds, but less is certified."""
-MAPIE = """MAPIE's `BinaryClassificationController` gets the same labelled rows and its own 100 thresholds. With a fixed
-sequence it takes a single risk; *Holm* is its default. Its risk for F1 is the Jaccard index, defined by us. It has no
-gaps between groups. Its controller for several classes abstains from rows, which is another problem."""
-
-
-def make_page(results: Results) -> str:
-    """Return the page."""
-    cells = by_cell(results)
-    n_runs = min(each[CERTIFIED].runs for each in cells.values())
-    body = [
-        f"{n_runs:,} resamples in each of {len(cells)} cells. {HOW}",
-        cells_table(cells),
-        ABOUT,
-        "## Beside MAPIE",
-        rivals_table(cells),
-        MAPIE,
-        "## The tasks",
-        tasks_table(results.tasks),
-    ]
-    return whole_page(results, body, lead=lead_of(cells))
-
-
-def draw_rates(results: Results, axes: Axes, *, delta: float) -> None:
-    """Draw how often a constraint is violated, a line for each task and number of rows."""
-    cells = {cell: each for cell, each in by_cell(results).items() if cell[2] == delta}
-    for place, each in enumerate(cells.values()):
-        ours = each[CERTIFIED]
-        axes.plot(ours.interval, [place, place], color=COLOURS[0], linewidth=1.2)
-        for rank, name in enumerate((CERTIFIED, ON_PATH, BY_THRESHOLD, FIXED)):
-            if name in each:
-                label = name if place == 0 else None
-                axes.plot(each[name].rate, place, "osD^"[rank], color=COLOURS[rank], markersize=3.5, label=label)
-    axes.axvline(delta, color="0.3", linestyle="--", linewidth=0.9)
-    axes.set_yticks(range(len(cells)), [f"{cell[0]}, {cell[1]:,}" for cell in cells], fontsize=6.5)
-    axes.invert_yaxis()
-    axes.set(title=f"delta {delta:g}", xlabel="share of resamples that violate a constraint")
-    axes.legend(loc="lower right", frameon=False, fontsize=8)
 
 
 EXPERIMENT = Experiment(

@@ -18,9 +18,9 @@ from experiments.harness.progress import say
 from postshift._installing import install
 
 THRESHOLDS = np.linspace(0, 0.99, 100)  # MAPIE's own
+CERTIFIED, ON_PATH, BY_THRESHOLD = "certified", "naive, same rules", "naive, thresholds"
 FIXED, HOLM = "MAPIE, fixed sequence", "MAPIE, Holm"
 CONTROLS = {FIXED: "fixed_sequence", HOLM: "bonferroni_holm"}
-NAMED = ("accuracy", "precision", "recall")  # metrics by which MAPIE can choose
 
 
 def misses(constraints: Sequence[Any], confusions: NDArray[np.float64]) -> NDArray[np.float64]:

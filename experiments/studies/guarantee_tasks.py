@@ -32,6 +32,8 @@ from postshift.rules.posterior import Identity
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
+SIZES, DELTAS = (300, 1_000, 5_000), (0.05, 0.1)
+N_UNLABELLED = 10_000  # rows that test how often classes are predicted
 N_TRAIN, N_MAKING, MAX_POPULATION = 10_000, 5_000, 15_000
 
 

@@ -10,8 +10,8 @@ import pytest
 from experiments.harness import runner
 from experiments.harness.files import OUT
 from experiments.harness.store import Row
-from experiments.studies import guarantee, guarantee_rivals
-from experiments.studies.guarantee_tasks import TASKS
+from experiments.studies import guarantee, guarantee_page, guarantee_rivals
+from experiments.studies.guarantee_tasks import DELTAS, SIZES, TASKS
 from postshift import PostShifter
 from postshift.constraints.p_values import proportion_p_value
 from postshift.exceptions import NotCertifiedError
@@ -22,21 +22,21 @@ SYNTHETIC = ("5 classes, recall", "5 classes, three", "3 classes, opportunity", 
 
 @pytest.fixture(scope="module")
 def cells():
-    return guarantee.by_cell(runner.stored(guarantee.EXPERIMENT, OUT))
+    return guarantee_page.by_cell(runner.stored(guarantee.EXPERIMENT, OUT))
 
 
 class TestStored:
     def test_every_cell_has_500_resamples(self, cells):
-        assert len(cells) == len(TASKS) * len(guarantee.SIZES) * len(guarantee.DELTAS)
+        assert len(cells) == len(TASKS) * len(SIZES) * len(DELTAS)
         assert min(tally.runs for each in cells.values() for tally in each.values()) >= 500
         multiclass = {cell[0] for cell, each in cells.items() if guarantee.BY_THRESHOLD not in each}
         assert len(TASKS) >= 8
         assert len(multiclass) >= 3
 
     def test_no_cell_is_violated_significantly_more_often_than_delta(self, cells, record_property):
-        p_values = guarantee.adjusted(cells)
+        p_values = guarantee_page.adjusted(cells)
         record_property("figure", f"smallest adjusted p: {min(p_values.values()):.3f}")
-        assert min(p_values.values()) >= guarantee.LEVEL
+        assert min(p_values.values()) >= guarantee_page.LEVEL
 
     def test_the_cells_can_fail(self, cells):
         """Without a test, the same rules violate their constraints far more often than delta in most of the cells."""
@@ -181,7 +181,7 @@ def results_of(violated):
 
 
 def test_a_tally_is_the_sum_over_seeds():
-    tally = guarantee.by_cell(results_of(25))["digits, minimum", 300, 0.1][guarantee.CERTIFIED]
+    tally = guarantee_page.by_cell(results_of(25))["digits, minimum", 300, 0.1][guarantee.CERTIFIED]
     assert (tally.runs, tally.violated, tally.nothing) == (500, 50, 100)
     assert tally.rate == 0.1
     assert tally.interval == pytest.approx((0.0751, 0.1297), abs=2e-4)
@@ -190,7 +190,7 @@ def test_a_tally_is_the_sum_over_seeds():
 
 
 def test_a_guarantee_that_does_not_hold_is_named():
-    assert "in no cell of 2" in guarantee.lead_of(guarantee.by_cell(results_of(25)))
-    broken = guarantee.by_cell(results_of(40))
-    assert "in 1 cells (digits, minimum, 300, 0.1) of 2" in guarantee.lead_of(broken)
-    assert guarantee.adjusted(broken)["digits, minimum", 300, 0.1] < 0.01
+    assert "in no cell of 2" in guarantee_page.lead_of(guarantee_page.by_cell(results_of(25)))
+    broken = guarantee_page.by_cell(results_of(40))
+    assert "in 1 cells (digits, minimum, 300, 0.1) of 2" in guarantee_page.lead_of(broken)
+    assert guarantee_page.adjusted(broken)["digits, minimum", 300, 0.1] < 0.01
