@@ -33,6 +33,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "brute_force": "experiments.studies.brute_force",
     "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
+    "guarantee": "experiments.studies.guarantee",
     "verdicts": "experiments.studies.verdicts",
     "subject_to": "experiments.studies.subject_to",
     "adience-shift": "experiments.paper.adience_shift",

@@ -1,6 +1,6 @@
 """What constrained fits are compared with: a search of weights, fairlearn and OxonFair.
 
-fairlearn and OxonFair are imported when they are used: ``pip install -e '.[reproduce]'``. All get the same
+fairlearn and OxonFair are imported when they are used: ``pip install -e '.[rivals]'``. All get the same
 probabilities and the same validation rows. ``ExponentiatedGradient`` retrains: it gets a logistic regression, the
 features, and the training rows beside the validation rows, unless the groups of the training rows are hidden.
 """

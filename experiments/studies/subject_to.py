@@ -1,7 +1,7 @@
 """Maximise A subject to B: the objective, and how often a bound is missed, without a margin and with one.
 
 ``python -m experiments subject_to``. The tasks are in ``constraint_tasks``, the rivals in ``constraint_rivals``.
-fairlearn and OxonFair are needed only to run it (``pip install -e '.[reproduce]'``); ``--render`` does without, and a
+fairlearn and OxonFair are needed only to run it (``pip install -e '.[rivals]'``); ``--render`` does without, and a
 run without them leaves their rows out.
 """
 
@@ -131,7 +131,7 @@ def _others(draw: Draw, seed: int) -> Iterator[tuple[str, Callable[[Draw], Chanc
 @cache
 def _say_missing(method: str, package: str) -> None:
     """Say once that a package is missing."""
-    say(f"{method} is left out: {package} is not installed (pip install -e '.[reproduce]')")
+    say(f"{method} is left out: {package} is not installed (pip install -e '.[rivals]')")
 
 
 EXPERIMENT = Experiment(

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import softmax
 
 from postshift import Rows
 from postshift.constraints import Constraint, Value
@@ -194,6 +195,18 @@ def test_a_path_goes_from_cautious_to_bold(certified):
     assert [each.caution for each in path] == sorted((each.caution for each in path), reverse=True)
     values = [float(PRECISION.value(each.confusion)) for each in path]
     assert values == sorted(values)
+
+
+def test_a_path_reaches_far_enough_for_a_model_that_is_badly_wrong():
+    """Many rows have small standard errors: a few of them are not enough if the model is far too sure."""
+    data, constraints = drawn(13, n_rows=6000), limits("precision[1] >= 0.8")
+    logits = np.log(data.eta)
+    wrong = SimpleNamespace(eta=softmax(3 * logits + [0.0, 3.0], axis=1), labels=data.labels, groups=data.groups)
+    path = path_of(some(wrong, slice(0, 2000)), RECALL, constraints, n_rows=4000, delta=0.05)
+    problem = problem_of(some(wrong, slice(2000, None)), RECALL)
+    rule, certificate = certify(path, Evidence(problem=problem), constraints, confidence=0.95)
+    assert certificate.n_tested < len(path)
+    assert constraints[0].miss(problem.label_confusion(rule.labels(problem.val))) < 0
 
 
 def test_labels_of_the_rows_that_test_do_not_make_the_path(certified):

@@ -43,6 +43,8 @@ from postshift.rules.record import Certificate
 
 # How much stricter the bounds of the rules of the path are, in standard errors; below 0, they are looser.
 CAUTIONS = (16, 12, 9, 7, 6, 5, 4.5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0, -1, -2, -4, -8)
+# How much stricter, as shares of the way to the strictest bound: for models that are badly wrong.
+SHARES = (0.992, 0.984, 0.969, 0.938, 0.875, 0.75, 0.5)
 OTHERS = (1.5, 3)  # caution of the other constraints while one is moved
 PATH_ROWS = 20_000  # of rows without labels; the rest of them test
 PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
@@ -231,7 +233,7 @@ def in_order(
 def cautious_solutions(
     program: ConstrainedProgram, n_rows: int, cautions: Sequence[float] = CAUTIONS
 ) -> list[ConstrainedSolution]:
-    """Return the best rules under bounds that are moved by so many standard errors of ``n_rows`` rows."""
+    """Return the best rules under stricter bounds, for ``n_rows`` rows."""
     found = []
     for shifts in _stricter_bounds(program, n_rows, cautions):
         with suppress(InfeasibleError):
@@ -240,10 +242,10 @@ def cautious_solutions(
 
 
 def _stricter_bounds(program: ConstrainedProgram, n_rows: int, cautions: Sequence[float]) -> Iterator[FloatArray]:
-    """Yield how to move the bounds of all pieces, each by its own standard errors for ``n_rows`` rows.
+    """Yield how to move the bounds of all pieces: in standard errors of each for ``n_rows`` rows, then far.
 
     All constraints are moved together and then, if there are several, each alone beside the others: a model may be
-    wrong about one of them.
+    wrong about one of them. A model that is badly wrong may call every rule within a few standard errors cautious.
     """
     try:
         at = program.solve(np.zeros(len(program.pieces(program.start)))).confusion
@@ -261,9 +263,18 @@ def _stricter_bounds(program: ConstrainedProgram, n_rows: int, cautions: Sequenc
             for caution in cautions[::2]
             for others in OTHERS
         ]
-    signs = np.array([piece.sign for piece in pieces])
+    signs, of_gap = np.array([piece.sign for piece in pieces]), np.zeros(len(pieces) - len(owners))
+    ways = np.array([_way(piece) for piece in pieces])
     for move in moves:
-        yield -signs * errors * np.append(move[owners], np.zeros(len(pieces) - len(owners)))
+        yield -signs * errors * np.append(move[owners], of_gap)
+    for share in SHARES:
+        yield -signs * ways * np.append(np.full(len(owners), share), of_gap)
+
+
+def _way(piece: Piece) -> float:
+    """Return how far a bound is from the strictest one that makes sense."""
+    low, high = (float(piece.above.min()), float(piece.above.max())) if piece.kind == "mean" else (0.0, 1.0)
+    return piece.sign * piece.bound - min(piece.sign * low, piece.sign * high)
 
 
 def _standard_error(piece: Piece, confusion: FloatArray, n_rows: int) -> float:
