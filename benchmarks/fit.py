@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, f1_score, make_scorer
 
 from benchmarks.data import draw
 from benchmarks.opponents import evolved_weights, macro_f1, tuned_threshold, xcolumns_fit, xcolumns_value
@@ -76,7 +79,54 @@ def against_evolution(*, n: int, max_iter: int, m: int = 10, repeats: int = 2) -
     return _with_values(least, values, tolerance=np.inf)
 
 
-def _fit(metric: str, method: str, eta: np.ndarray, y: np.ndarray) -> PostShifter:
+def against_regression(*, n: int, m: int, repeats: int = 2) -> Outcome:
+    """Compare the default with one logistic regression on the logarithms of the same probabilities, for macro-F1."""
+    rows, few = draw(n, m), draw(N_WARM, 3)
+    _fit("f1_macro", "auto", few.eta, few.labels)
+    logs = np.log(np.maximum(rows.eta, 1e-12))
+    least, results = interleaved(
+        {
+            "theirs": lambda: LogisticRegression(max_iter=1000).fit(logs, rows.labels),
+            "ours": lambda: _fit("f1_macro", "auto", rows.eta, rows.labels),
+        },
+        repeats=repeats,
+    )
+    values = {
+        "theirs": macro_f1(rows.labels, results["theirs"].predict(logs)),
+        "ours": macro_f1(rows.labels, results["ours"].predict(rows.eta)),
+    }
+    return _with_values(least, values, tolerance=np.inf)
+
+
+def with_an_opaque_function(*, n: int, seconds: float, repeats: int = 1) -> Outcome:
+    """Compare with scikit-learn's tuned threshold where a call of the metric takes long; the calls are counted."""
+    rows, calls = draw(n, 2), {"theirs": 0, "ours": 0}
+
+    def counted(side: str) -> Callable[[Any, Any], float]:
+        def score(y_true: Any, y_pred: Any) -> float:
+            calls[side] += 1
+            until = time.process_time() + seconds
+            value = float(f1_score(y_true, y_pred))
+            while time.process_time() < until:
+                pass
+            return value
+
+        return score
+
+    least, results = interleaved(
+        {
+            "theirs": lambda: tuned_threshold(rows.eta, rows.labels, scoring=make_scorer(counted("theirs")), cv=5),
+            "ours": lambda: _fit(counted("ours"), "auto", rows.eta, rows.labels),
+        },
+        repeats=repeats,
+    )
+    values = {name: float(f1_score(rows.labels, fit.predict(rows.eta))) for name, fit in results.items()}
+    per_fit = {name: count // repeats for name, count in calls.items()}
+    found = _with_values(least, values, tolerance=np.inf)
+    return replace(found, note=f"{per_fit['ours']} calls against {per_fit['theirs']}")
+
+
+def _fit(metric: Any, method: str, eta: np.ndarray, y: np.ndarray) -> PostShifter:
     """Return the fitted estimator; small samples are expected in warm-ups and tests."""
     with warnings.catch_warnings(action="ignore"):
         return PostShifter(metric, method=method).fit(eta, y)

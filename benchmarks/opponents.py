@@ -86,10 +86,10 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         return np.argmax(X, axis=1)
 
 
-def tuned_threshold(eta: np.ndarray, y: np.ndarray, *, scoring: str) -> TunedThresholdClassifierCV:
-    """Return scikit-learn's threshold for given probabilities."""
+def tuned_threshold(eta: np.ndarray, y: np.ndarray, *, scoring: Any, cv: Any = "prefit") -> TunedThresholdClassifierCV:
+    """Return scikit-learn's threshold for given probabilities, on all rows or, with a number of folds, by folds."""
     model = FrozenEstimator(GivenProbabilities().fit(eta[:2], y[:2]))
-    tuned = TunedThresholdClassifierCV(model, scoring=scoring, cv="prefit", refit=False, thresholds=N_THRESHOLDS)
+    tuned = TunedThresholdClassifierCV(model, scoring=scoring, cv=cv, refit=cv != "prefit", thresholds=N_THRESHOLDS)
     return tuned.fit(eta, y)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from benchmarks import engine, fit, growth, imports, peak, prediction, rates, threads
 from benchmarks.timing import Outcome
 
@@ -124,7 +126,7 @@ COMPARISONS: tuple[Comparison, ...] = (
             run=_single(fit.against_tuned_threshold, method=method, metric=metric, **_MANY),
             goal=Goal(bound=bound),
         )
-        for method, bound in (("paper", 50), ("auto", 5))
+        for method, bound in (("paper", 50), ("auto", 20))
         for metric in fit.METRICS
     ),
     *(
@@ -144,6 +146,39 @@ COMPARISONS: tuple[Comparison, ...] = (
             full={"n": 20_000, "max_iter": 30},
             quick={"n": 1_000, "max_iter": 2, "repeats": 1},
         ),
+        goal=Goal(bound=20),
+    ),
+    *(
+        Comparison(
+            name=f"default-{m}",
+            title=f"the default, macro-F1, m {m}, n {n:,}, against one logistic regression on log eta",
+            run=_single(fit.against_regression, full={"n": n, "m": m}, quick={"n": 400, "m": 5, "repeats": 1}),
+            goal=Goal(bound=bound, at_most=True),
+            reading="ours / theirs",
+        )
+        for n, m, bound in ((1_000, 50, 30), (5_000, 100, 20))
+    ),
+    Comparison(
+        name="opaque",
+        title="the default against TunedThresholdClassifierCV, a function of labels that takes 5 ms, n 2,000",
+        run=_single(
+            fit.with_an_opaque_function,
+            full={"n": 2_000, "seconds": 5e-3},
+            quick={"n": 400, "seconds": 1e-5},
+        ),
+        goal=Goal(bound=2, at_most=True),
+        reading="ours / theirs",
+    ),
+    Comparison(
+        name="xcolumns-100",
+        title="whole fit (columns) against xCOLUMNs as it is, macro-F1, m 100, n 5,000",
+        run=_single(
+            fit.against_xcolumns,
+            variant="defaults",
+            full={"n": 5_000, "m": 100, "tolerance": np.inf},
+            quick={"n": 1_000, "m": 5, "tolerance": np.inf, "repeats": 1},
+        ),
+        goal=Goal(bound=1),
     ),
     *(
         Comparison(
