@@ -151,6 +151,7 @@ class Engine(Protocol):
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
 
 
+NAMED = 50  # more classes without rows are only counted
 _IN_MEMORY: list[Callable[[Rows], Engine]] = []
 
 
@@ -248,6 +249,21 @@ def label_confusions(
     return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
 
 
+def occurring_counts(
+    weights: FloatArray, truth: IntArray, labels: IntArray
+) -> tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return the k classes that occur, and their hits, row sums and column sums (b, k) for weights (b, n)."""
+    classes, places = np.unique(np.concatenate([truth, labels]), return_inverse=True)
+    true, predicted = np.split(places, 2)
+    every, hit = np.arange(len(truth)), np.flatnonzero(truth == labels)
+
+    def summed(by: IntArray, rows: IntArray) -> FloatArray:
+        onto = sparse.csr_array((np.ones(len(rows)), (by[rows], rows)), shape=(len(classes), len(by)))
+        return np.asarray((onto @ weights.T).T)
+
+    return classes, (summed(true, hit), summed(true, every), summed(predicted, every))
+
+
 def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories: int) -> IntArray:
     """Return the row of the confusion matrix that each validation row belongs to: its class, or its (group, class)."""
     if groups is None:
@@ -263,7 +279,8 @@ def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: 
     if not missing:
         return ""
     kind = "class" if n_categories == n_classes else "(group, class) pair"
-    return f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {len(categories)}"
+    shown = f"{len(missing)} of {n_categories}" if len(missing) > NAMED else missing if len(missing) > 1 else missing[0]
+    return f"no validation row of {kind} {shown} among {len(categories)}"
 
 
 def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:

@@ -54,6 +54,8 @@ class Task:
         how: Any = {"budget": budget, "random_state": seed, "n_jobs": n_jobs}
         if not isinstance(method, str):
             return Choice(how="only", entries=(Base(), method), **how)
+        if method in AUTOMATIC and self.problem.val.is_sparse:  # an average would need scores of all classes
+            return Choice(how="best", **how)
         if method in AUTOMATIC:
             labels = self.problem.val.labels
             # A function of labels may need every class in every fold.
@@ -141,6 +143,11 @@ def make_task(
             )
     if train is not None and (counted := train.places_with_weight(name="training")) is not None:
         train = replace(train.take(counted), whole=train.whole)
+    if val.is_sparse and isinstance(goal, PredictionFunction | LabelFunction | CellMetric):
+        raise MetricError(
+            f"metric {goal.name!r} cannot be used with sparse eta, which needs a metric of the catalogue such as "
+            "'f1_macro', 'balanced_accuracy' or 'g_mean': choose one, or give eta.toarray() if memory allows"
+        )
     if isinstance(goal, PredictionFunction):
         oracle = PredictionOracle(goal, classes=classes)
         problem = Problem.queried(train, val, kind=oracle.kind, scale=goal.scale, reads_labels=True)

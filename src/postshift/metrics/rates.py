@@ -88,15 +88,29 @@ class RateMetric(ABC):
         found, sizes = self._parts(hits, true, predicted)
         return np.asarray((self._shares(true) * ratio(self.coefficients[0] * found, sizes)).sum(axis=-1))
 
+    @property
+    def is_mean_over_all(self) -> bool:
+        """Whether it is the mean over all classes."""
+        return self.average == "macro"
+
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C_ij including the effect on row and column sums; the weights of an average are fixed."""
-        a, b, c = self.coefficients
-        counts = counts_of(confusion)
-        hits, sizes = self._parts(*counts)
-        shares = np.broadcast_to(self._shares(counts[1]), len(confusion))
-        pull = shares * ratio(a * hits, sizes**2)
-        own = shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull
+        _, b, c = self.coefficients
+        own, pull = self._slopes(*counts_of(confusion))
         return np.asarray(np.diag(own) - b * pull[:, None] - c * pull)
+
+    def count_slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives by the hits and by the column sums; the weights of an average are fixed."""
+        own, pull = self._slopes(hits, true, predicted)
+        return own, -self.coefficients[2] * pull
+
+    def _slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivative by the hits, and minus that by the size ``a TP + b FN + c FP``, of each class."""
+        a, b, c = self.coefficients
+        shares = np.broadcast_to(self._shares(true), predicted.shape)
+        found, sizes = self._parts(hits, true, predicted)
+        pull = shares * ratio(a * found, sizes**2)
+        return shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull, pull
 
     def _parts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return TP and ``a TP + b FN + c FP`` of each class (..., m), or summed over the classes (..., 1)."""
@@ -123,7 +137,7 @@ class RateMetric(ABC):
         if self.average == "weighted":
             return ratio(true, true.sum(axis=-1, keepdims=True))
         if self.average in OF_ONE_CLASS:
-            return np.asarray(np.eye(true.shape[-1])[self.positive])
+            return np.asarray(np.arange(true.shape[-1]) == self.positive, dtype=np.float64)
         return np.full(1, 1.0 if self.average == "micro" else 1 / true.shape[-1])
 
 
