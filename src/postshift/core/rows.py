@@ -192,7 +192,7 @@ class Rows:
     def largest_eta(self) -> FloatArray:
         """Return the largest probability (n,) of each row."""
         found = self.eta.max(axis=1)
-        return np.asarray(found.toarray() if self.is_sparse else found).reshape(-1)  # type: ignore[attr-defined]
+        return np.asarray(found.toarray() if self.is_sparse else found).reshape(-1)
 
     def functions(self, basis: str) -> FloatArray:
         """Return the functions of one basis."""

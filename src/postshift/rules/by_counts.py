@@ -150,4 +150,4 @@ def _labelled(rows: Rows, member: PlugIn) -> tuple[IntArray, FloatArray]:
 
 def _summed(labels: IntArray, weights: FloatArray, n_classes: int) -> FloatArray:
     """Return the weight (m,) of the rows of each label."""
-    return np.bincount(labels, weights=weights, minlength=n_classes)
+    return np.bincount(labels, weights=weights, minlength=n_classes).astype(np.float64, copy=False)

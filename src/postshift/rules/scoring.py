@@ -260,7 +260,7 @@ def _shrunk_by_counts(problem: Problem, labels: IntArray) -> FloatArray:
         mean = recalls.mean(axis=-1, where=counts > 0)
         share = counts / (counts + SHRINKAGE)
         hits = true * (share * recalls + (1 - share) * mean)
-    return problem.metric_of_counts(hits, true, predicted)[0]
+    return np.asarray(problem.metric_of_counts(hits, true, predicted)[0])
 
 
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:
