@@ -85,7 +85,9 @@ def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
         raise ShapeError(f"{name} must have at least one row. Got none")
     finite = np.isfinite(table)
     if not finite.all():
-        raise ProbabilityError(wrong_rows(name, ~finite.all(axis=1), "NaN or infinite values", "drop or repair these rows"))
+        raise ProbabilityError(
+            wrong_rows(name, ~finite.all(axis=1), "NaN or infinite values", "drop or repair these rows")
+        )
     if table.min() < 0:
         bad = (table < 0).any(axis=1)
         raise ProbabilityError(

@@ -28,6 +28,7 @@ GOALS = {
     "paper-balanced-accuracy": ">= 50x",
     "auto-balanced-accuracy": ">= 5x",
     "xcolumns-defaults": ">= 10x",
+    "sparse": ">= 3x",
     "prediction": ">= 50x",
     "memory": "<= 0.5 GB",
     "many-classes": "<= 3x",

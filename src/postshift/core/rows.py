@@ -125,7 +125,9 @@ class Rows:
         """
         if sparse.issparse(eta):
             if phi is not None or bases:
-                raise BasisError(f"{name} is sparse, which allows only the constant basis: leave phi out, or give a dense {name}")
+                raise BasisError(
+                    f"{name} is sparse, which allows only the constant basis: leave phi out, or give a dense {name}"
+                )
             table = check_sparse_eta(eta, name=name)
         else:
             table = read_only(check_eta(eta, name=name))

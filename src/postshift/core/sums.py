@@ -151,7 +151,6 @@ class Engine(Protocol):
         """Return the hits of the pairwise classifiers of the appendix on Eq. (11)."""
 
 
-NAMED = 50  # more classes without rows are only counted
 _IN_MEMORY: list[Callable[[Rows], Engine]] = []
 
 
@@ -279,8 +278,7 @@ def missing_categories(categories: IntArray, weights: FloatArray, *, n_classes: 
     if not missing:
         return ""
     kind = "class" if n_categories == n_classes else "(group, class) pair"
-    shown = f"{len(missing)} of {n_categories}" if len(missing) > NAMED else missing if len(missing) > 1 else missing[0]
-    return f"no validation row of {kind} {shown} among {len(categories)}"
+    return f"no validation row of {kind} {missing if len(missing) > 1 else missing[0]} among {len(categories)}"
 
 
 def pair_hits(block: Rows, ratios: FloatArray, *, reference: int) -> PairHits:

@@ -308,7 +308,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         rows = self._rows_of("new rows")(eta, named_phi(phi), y=labels, weights=weights)
         if rows.is_sparse and (dense is not None or not self.rule_.reads_sparse):
             raise SettingError(
-                f"{dense or 'a rule that was fitted to dense rows'} needs dense rows: give eta[some].toarray() for some "
+                f"{dense or 'a rule that was fitted to dense rows'} needs dense rows: give eta[rows].toarray(), a few "
                 "rows at a time" + ("; predict takes sparse ones" if self.rule_.reads_sparse else "")
             )
         for rule in self.rule_.rules:

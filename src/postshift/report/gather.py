@@ -164,7 +164,7 @@ def table_of(estimator: Any, X: Any, phi: Any = None) -> Rows:
     """Return rows as the estimator's own methods read them."""
     X = in_memory(X, name="X")
     if isinstance(estimator, PostShifter):
-        return estimator._new_rows(X, in_memory(phi, name="phi"))  # noqa: SLF001
+        return estimator._new_rows(X, in_memory(phi, name="phi"), dense="the report")  # noqa: SLF001
     return estimator._new_rows(X)  # type: ignore[no-any-return]  # noqa: SLF001
 
 

@@ -67,13 +67,13 @@ class ByCounts:
         second needs probabilities that can be trusted, but then it has much less noise, and needs no labels: it reads
         the training rows, if there are any.
     max_iter : int
-        Frank-Wolfe iterations.
+        Frank-Wolfe iterations; with a prior row, more of them change nothing.
     prior_rows : float
         The prior rows of each class.
     """
 
     source: Source = "eta"
-    max_iter: int = 10
+    max_iter: int = 5
     prior_rows: float = 1.0
 
     @property
@@ -99,7 +99,9 @@ class ByCounts:
         rows = problem.val if self.source == "labels" else problem.train_or_val.in_memory()
         count, share = _counter(rows, self.source), self.prior_rows / rows.n_rows
         prior = rows.mean_eta() + share
-        member = PlugIn(weighting=DIAGONAL, alpha=1 / np.maximum(prior, prior[prior > 0].min())[None], n_classes=rows.n_classes)
+        member = PlugIn(
+            weighting=DIAGONAL, alpha=1 / np.maximum(prior, prior[prior > 0].min())[None], n_classes=rows.n_classes
+        )
         counts = count(member)
         for t in range(self.max_iter):
             found = _plug_in(metric, counts.with_prior(share))

@@ -90,8 +90,8 @@ def rule_named(name: str, problem: Problem) -> Rule:
     rule = _rule_over(list(problem.val.bases), name)
     if problem.val.is_sparse and name not in _SPARSE:
         raise SettingError(
-            f"rule {name!r} needs dense rows, but eta is sparse: choose from {', '.join(map(repr, _SPARSE))}, or 'auto' "
-            "for the best of them; or give eta.toarray() if memory allows"
+            f"rule {name!r} needs dense rows, but eta is sparse: choose from {', '.join(map(repr, _SPARSE))}, or "
+            "'auto' for the best of them; or give eta.toarray() if memory allows"
         )
     if not rule.usable(problem):
         raise SettingError(

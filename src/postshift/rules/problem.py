@@ -108,8 +108,8 @@ class Problem:
 
         The metric is maximised; a cost is minimised, and its scores are negative.
 
-        Classes without validation rows give a warning. A metric of the recalls then uses the recalls of the other
-        classes.
+        Classes without validation rows give a warning, unless eta is sparse. A metric of the recalls then uses the
+        recalls of the other classes.
         """
         train, val = _checked_sides(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
@@ -122,10 +122,10 @@ class Problem:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Rows.of")
         size = {"n_classes": val.n_classes, "n_categories": int(getattr(metric, "n_categories", val.n_classes))}
         categories = categories_of(val.labels, groups, **size)
-        if missing := missing_categories(categories, val.row_weights, **size):
-            warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
-        if val.is_sparse:
+        if val.is_sparse:  # of very many classes, some have no rows, and eta tells of them
             _check_sparse(metric)
+        elif missing := missing_categories(categories, val.row_weights, **size):
+            warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
         scale = float(getattr(metric, "scale", 1.0))
         kind = kind_named("confusion")
         return cls(train=train, val=val, kind=kind, metric=metric, categories=categories, scale=scale)
