@@ -28,7 +28,7 @@ from postshift.metrics import (
     Recall,
 )
 from postshift.metrics.confusion import counts_of
-from postshift.rules import Problem
+from postshift.rules import Base, Problem
 from postshift.rules.by_counts import ByCounts, Counts
 from tests.rules.helpers import labelled
 
@@ -96,6 +96,22 @@ def test_prior_rows_shrink_the_rates_to_that_of_all_rows():
     np.testing.assert_allclose(found.hits, [0.33, 0.03])
     np.testing.assert_allclose(found.true, [0.6, 0.6])
     np.testing.assert_allclose(found.predicted, [1.1, 0.1])
+
+
+@pytest.mark.parametrize("source", ["labels", "eta"])
+def test_a_prior_row_helps_on_new_rows_if_classes_have_few_rows(source):
+    rng = np.random.default_rng(0)
+    n_classes, metric = 300, FBeta(average="macro_present")
+    odds = rng.exponential(size=(1500, n_classes)) ** 8 / np.arange(3, n_classes + 3)
+    eta = odds / odds.sum(axis=1, keepdims=True)
+    labels = (rng.random((1500, 1)) > eta.cumsum(axis=1)).sum(axis=1).clip(0, n_classes - 1)
+    few, new = (
+        Problem.labelled(None, Rows.of(sparse.csr_array(eta[rows]), labels=labels[rows]), metric)
+        for rows in (slice(500), slice(500, 1500))
+    )
+    rules = [ByCounts(source), ByCounts(source, prior_rows=0), Base()]
+    scores = [without_queries(new.label_scores([without_queries(rule.fit(few)).labels(new.val)]))[0] for rule in rules]
+    assert scores[1] < min(scores[0], scores[2]) - 0.01
 
 
 @pytest.mark.parametrize("source", ["labels", "eta"])

@@ -26,7 +26,8 @@ from postshift.exceptions import BasisError, LabelError, SettingError, ShapeErro
 class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     """Post-shift the probabilities of a model that runs elsewhere, to optimise a metric.
 
-    It takes only probabilities, and never normalises them: a row that does not sum to 1 is an error.
+    It takes only probabilities, and never normalises them: a row that does not sum to 1 is an error. For very many
+    classes, the probabilities may be a SciPy sparse matrix of the top few of each row.
 
     Parameters
     ----------
@@ -164,15 +165,17 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        eta_val : array-like of shape (n_val, m)
-            The model's probabilities of the validation rows.
+        eta_val : array-like or sparse matrix of shape (n_val, m)
+            The model's probabilities of the validation rows. In a sparse one, an entry that is not stored is 0, and a
+            row may sum to less than 1; ``method="auto"`` takes the best of four rules. Bases, constraints and most
+            other rules need dense arrays.
         y_val : array-like of shape (n_val,), optional
             Their labels; not needed if the metric has its own labels (``from_predictions``).
         eta_train, y_train : array-like, optional
             Probabilities and (noisy, shifted) labels of training rows. If the model was fitted to these rows, give
-            out-of-fold probabilities. If eta_train is a Dask collection, all arguments about the training rows must be
-            Dask collections. They stay on the workers, and rules are chosen on a random sample of at most 200,000 rows.
-            Dask collections of the validation rows are loaded into memory.
+            out-of-fold probabilities. They must be sparse if eta_val is. If eta_train is a Dask collection, all
+            arguments about the training rows must be Dask collections. They stay on the workers, and rules are chosen
+            on a random sample of at most 200,000 rows. Dask collections of the validation rows are loaded into memory.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
