@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
 
 from postshift.core.rows import PHI, Rows
 
@@ -29,6 +30,26 @@ def draw(n: int, m: int, *, n_bases: int = 1, basis: Basis = "hard", separation:
     np.exp(eta, out=eta)
     eta /= eta.sum(axis=1, keepdims=True)
     return Rows(eta=eta, bases={PHI: _functions(rng, n, n_bases, basis)}, labels=labels.astype(np.intp))
+
+
+def draw_sparse(n: int, m: int, *, n_stored: int = 20, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return the largest probabilities of n rows of m classes as a CSR array, and labels.
+
+    A row has a quarter more classes than are stored, drawn with a prior of 1 / (i + 10): a few are common, most are
+    rare. Its probabilities are squares of exponential variables in shares, and its label is drawn from all of them.
+    """
+    rng = np.random.default_rng(seed)
+    n_drawn = n_stored + n_stored // 4
+    prior = np.cumsum(1 / (np.arange(m) + 10))
+    classes = np.searchsorted(prior, prior[-1] * rng.random((n, n_drawn)))
+    shares = rng.standard_exponential((n, n_drawn)) ** 2
+    shares /= shares.sum(axis=1, keepdims=True)
+    chosen = (rng.random((n, 1)) > shares.cumsum(axis=1)).sum(axis=1).clip(0, n_drawn - 1)
+    kept = np.argsort(-shares, axis=1)[:, :n_stored]
+    rows, columns = np.repeat(np.arange(n), n_stored), np.take_along_axis(classes, kept, axis=1).ravel()
+    eta = sparse.csr_array((np.take_along_axis(shares, kept, axis=1).ravel(), (rows, columns)), shape=(n, m))
+    eta.sum_duplicates()
+    return eta, classes[np.arange(n), chosen]
 
 
 def _functions(rng: np.random.Generator, n: int, n_bases: int, basis: Basis) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import differential_evolution
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import f1_score
@@ -111,6 +112,25 @@ def xcolumns_value(found: Any, eta: np.ndarray, true: np.ndarray) -> float:
         predicted += share * np.bincount(labels, minlength=eta.shape[1])
         hits += share * np.bincount(labels, weights=true[np.arange(len(eta)), labels], minlength=eta.shape[1])
     return float(np.mean(2 * hits / (predicted + true.sum(axis=0))))
+
+
+def xcolumns_sparse_value(found: Any, eta: Any, y: np.ndarray) -> float:
+    """Return the same for sparse rows, as the mean over the classes that have rows; xCOLUMNs labels the rows."""
+    from xcolumns.weighted_prediction import predict_weighted_per_instance
+
+    n_classes = eta.shape[1]
+    hits, predicted = np.zeros(n_classes), np.zeros(n_classes)
+    for a, b, share in zip(found.a, found.b, found.p, strict=True):
+        labels = predict_weighted_per_instance(as_xcolumns(eta), 1, th=0.0, a=a, b=b).indices
+        predicted += share * np.bincount(labels, minlength=n_classes)
+        hits += share * np.bincount(labels[labels == y], minlength=n_classes)
+    sizes = np.bincount(y, minlength=n_classes)
+    return float(np.mean((2 * hits / np.maximum(predicted + sizes, 1))[sizes > 0]))
+
+
+def as_xcolumns(eta: Any) -> csr_matrix:
+    """Return a CSR array in the type that xCOLUMNs takes."""
+    return csr_matrix(eta.astype(np.float32))
 
 
 def evolved_weights(eta: np.ndarray, y: np.ndarray, *, max_iter: int) -> np.ndarray:

@@ -139,6 +139,13 @@ COMPARISONS: tuple[Comparison, ...] = (
         for variant in fit.XCOLUMNS
     ),
     Comparison(
+        name="sparse",
+        title="sparse rows, whole fit (auto) against xCOLUMNs from both starts, macro-F1 of new rows, n 1e5, m 1e5, "
+        "20 entries a row",
+        run=_single(fit.on_sparse_rows, full={"n": 100_000, "m": 100_000}, quick={"n": 3_000, "m": 500, "repeats": 1}),
+        goal=Goal(bound=3),
+    ),
+    Comparison(
         name="evolution",
         title="plug-in search against differential evolution over class weights, macro-F1, m 10, n 2e4",
         run=_single(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from postshift.exceptions import (
     BasisError,
@@ -32,6 +33,11 @@ NEGLIGIBLE = 1e-100  # a weight below this fraction of the mean counts as 0
 
 def as_numbers(values: Any, *, name: str) -> FloatArray:
     """Return ``values`` as a float array; raise unless they are real numbers."""
+    if sparse.issparse(values):
+        raise ShapeError(
+            f"{name} must be a dense array here; sparse matrices are for the probabilities of PostShifter only: give "
+            ".toarray(), or a part of the rows of it"
+        )
     if isinstance(values, np.ma.MaskedArray):
         raise ShapeError(f"{name} must not be masked: fill or drop the masked values first")
     try:
@@ -79,18 +85,20 @@ def check_eta(eta: Any, *, name: str = "eta") -> FloatArray:
         raise ShapeError(f"{name} must have at least one row. Got none")
     finite = np.isfinite(table)
     if not finite.all():
-        raise ProbabilityError(_rows(name, ~finite.all(axis=1), "NaN or infinite values", "drop or repair these rows"))
+        raise ProbabilityError(
+            wrong_rows(name, ~finite.all(axis=1), "NaN or infinite values", "drop or repair these rows")
+        )
     if table.min() < 0:
         bad = (table < 0).any(axis=1)
         raise ProbabilityError(
-            _rows(name, bad, "negative values", "give probabilities, not scores or logits (apply a softmax first)")
+            wrong_rows(name, bad, "negative values", "give probabilities, not scores or logits (apply a softmax first)")
         )
     sums = table @ np.ones(n_classes)  # a product is several times faster than a sum along short rows
     bad = np.abs(sums - 1) > SUM_TOLERANCE
     if bad.any():
         worst = int(np.argmax(np.abs(sums - 1)))
         raise ProbabilityError(
-            _rows(
+            wrong_rows(
                 name,
                 bad,
                 f"a sum other than 1 (row {worst} sums to {sums[worst]:.6g})",
@@ -111,11 +119,11 @@ def check_phi(phi: Any, *, n_rows: int, name: str = "phi") -> FloatArray:
         raise ShapeError(f"{name} must have one row per row of eta. Got {len(table)} rows for {n_rows}")
     bad = ~((table >= 0) & (table <= 1)).all(axis=1)
     if bad.any():
-        raise BasisError(_rows(name, bad, "values outside [0, 1]", "scale the basis functions into [0, 1]"))
+        raise BasisError(wrong_rows(name, bad, "values outside [0, 1]", "scale the basis functions into [0, 1]"))
     bad = table.sum(axis=1) <= 0
     if bad.any():
         raise BasisError(
-            _rows(
+            wrong_rows(
                 name,
                 bad,
                 "no basis function above 0",
@@ -144,7 +152,7 @@ def check_labels(labels: Any, *, n_rows: int, n_classes: int, name: str = "label
         bad |= ~np.isfinite(values) | (values != np.floor(values))
     if bad.any():
         raise LabelError(
-            _rows(
+            wrong_rows(
                 name,
                 bad,
                 f"values outside 0..{n_classes - 1} (e.g. {values[bad][0]!r})",
@@ -163,7 +171,7 @@ def check_weights(weights: Any, *, n_rows: int, name: str = "weights") -> FloatA
         raise ShapeError(f"{name} must have shape ({n_rows},), one per row of eta. Got {values.shape} instead")
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
-        raise WeightError(_rows(name, bad, "negative or non-finite values", "weights must be finite and >= 0"))
+        raise WeightError(wrong_rows(name, bad, "negative or non-finite values", "weights must be finite and >= 0"))
     total = float(np.sum(values / n_rows))
     if total == 0 or total > np.finfo(float).max / n_rows:
         raise WeightError(
@@ -213,7 +221,7 @@ def check_count(value: Any, *, name: str, low: int) -> int:
     return int(value)
 
 
-def _rows(name: str, bad: Any, what: str, remedy: str) -> str:
+def wrong_rows(name: str, bad: Any, what: str, remedy: str) -> str:
     """Return a message with the number of wrong rows, the first of them, and the remedy."""
     where = np.flatnonzero(bad)
     shown = ", ".join(str(row) for row in where[:5]) + (", ..." if len(where) > 5 else "")

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 from postshift.cli.app import run
 from postshift.cli.errors import FileError, UsageError
@@ -101,3 +102,9 @@ def test_files_without_rows_and_folders(tmp_path):
         read_table(tmp_path / "folder.csv")
     with pytest.raises(FileError, match="is a folder"):
         write_table(pd.DataFrame({"a": [1]}), tmp_path / "folder.csv")
+
+
+def test_a_sparse_matrix_is_refused_with_the_way_out(tmp_path):
+    sparse.save_npz(tmp_path / "a.npz", sparse.csr_array(np.eye(2)))
+    with pytest.raises(FileError, match=r"holds a sparse matrix.*fit PostShifter in Python"):
+        read_table(tmp_path / "a.npz")

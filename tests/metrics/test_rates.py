@@ -227,3 +227,18 @@ def test_the_rate_of_predictions_is_a_metric():
     assert (metric.name, metric.weighting, metric.needs_every_class) == ("rate", "columns", False)
     assert float(metric.value(np.zeros((2, 2)))) == 0
     assert pickle.loads(pickle.dumps(metric)) == metric  # noqa: S301
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6))
+def test_the_mean_over_the_classes_that_have_rows(kind, seed):
+    build, function, settings = KINDS[kind]
+    rng = np.random.default_rng(seed)
+    y_true, y_pred = rng.integers(3, size=20), rng.integers(6, size=20)
+    confusion = np.zeros((6, 6))
+    np.add.at(confusion, (y_true, y_pred), 1 / 20)
+    expected = function(y_true, y_pred, labels=np.unique(y_true), average="macro", zero_division=0, **settings)
+    metric = build(average="macro_present")
+    assert float(metric.value(confusion)) == pytest.approx(expected)
+    assert float(metric.value(np.stack([confusion, 2 * confusion]))[1]) == pytest.approx(expected)
+    assert metric.name == f"{kind}_macro_present"

@@ -47,4 +47,4 @@ def test_a_rule_has_the_name_that_it_is_found_by():
     short = {name: f"{name} [user]" for name in ("influence", "stack + influence", "rate program")}
     short["paper"] = "FW-EG [user]"
     assert found == {name: short.get(name, name) for name in names}
-    assert len(names) == 9 + 2 * 5 + 4
+    assert len(names) == 11 + 2 * 5 + 4

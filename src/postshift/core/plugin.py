@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from postshift._validation import SQUARABLE, FloatArray, IntArray, as_table, check_count, read_only
-from postshift.core.weighting import DIAGONAL, Weighting, weighting_named
+from postshift.core.sparse_eta import sparse_labels
+from postshift.core.weighting import COLUMNS, DIAGONAL, Weighting, weighting_named
 from postshift.exceptions import ShapeError
 
 
@@ -67,6 +69,22 @@ class PlugIn:
     def labels(self, eta: FloatArray, phi: FloatArray) -> IntArray:
         """Return the predicted class of every row."""
         return np.asarray(np.argmax(self.scores(eta, phi), axis=1))
+
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether it can label rows with sparse eta: one function, and weights of the classes."""
+        return self.n_bases == 1 and self.weighting.name in (DIAGONAL.name, COLUMNS.name)
+
+    def sparse_labels(self, eta: Any) -> tuple[IntArray, FloatArray]:
+        """Return the predicted class of every row of a CSR array, and its probability."""
+        if not self.reads_sparse or eta.shape[1] != self.n_classes:
+            raise ShapeError(
+                f"sparse eta needs a plug-in of one basis function with diagonal or columns weights, and "
+                f"{self.n_classes} columns. Got {self.n_bases} functions, {self.weighting.name!r} weights and "
+                f"{eta.shape[1]} columns: give a dense array"
+            )
+        weights, shift = self.alpha[0, : self.n_classes], self.alpha[0, self.n_classes :]
+        return sparse_labels(eta, weights, shift if len(shift) else None)
 
     def distribution(self, eta: FloatArray, phi: FloatArray) -> FloatArray:
         """Return the predictions one-hot (n, m)."""

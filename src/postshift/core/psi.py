@@ -63,6 +63,21 @@ class CountMetric(ConfusionMetric, Protocol):
         """Return psi of the hits, row sums and column sums (..., m) of each matrix."""
 
 
+@runtime_checkable
+class CountSlopesMetric(CountMetric, Protocol):
+    """A metric of counts whose derivatives are known, and to which a class adds nothing if it has no counts.
+
+    Very many classes are fitted with it: the m^2 entries of a gradient are never needed.
+    """
+
+    @property
+    def is_mean_over_all(self) -> bool:
+        """Whether it is a mean over all m classes, in which a class without counts is a 0."""
+
+    def count_slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives by the hits (m,) and by the column sums (m,) of one matrix; row sums are fixed."""
+
+
 @dataclass(frozen=True)
 class Negated:
     """The negative of a metric, made by ``maximised`` if less is better."""
@@ -165,6 +180,27 @@ def value_of_counts(metric: CountMetric, hits: FloatArray, true: FloatArray, pre
         return metric.of_counts(found, true, predicted)
 
     return _guarded(call, hits, metric, VALUE, hits.shape[:-1])
+
+
+def has_count_slopes(metric: ConfusionMetric | None) -> TypeGuard[CountSlopesMetric]:
+    """Return whether the metric is one of counts with known derivatives, and not one of a single class."""
+    return (
+        isinstance(metric, CountSlopesMetric)
+        and depends_on_counts(metric)
+        and not getattr(metric, "positive_classes", ())
+    )
+
+
+def count_slopes_of(
+    metric: CountSlopesMetric, hits: FloatArray, true: FloatArray, predicted: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the derivatives of psi by the hits and by the column sums of one matrix."""
+
+    def call(found: FloatArray) -> FloatArray:
+        return np.stack(np.broadcast_arrays(*metric.count_slopes(found, true, predicted)))
+
+    by_hits, by_predicted = _guarded(call, hits, metric, "gradient", (2, *hits.shape))
+    return by_hits, by_predicted
 
 
 def gradient_of(metric: DifferentiableMetric, confusion: FloatArray) -> FloatArray:

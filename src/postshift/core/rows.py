@@ -5,7 +5,8 @@ Notation: n rows, m classes, L basis functions.
 =========  ==========  =====================================================
 symbol     shape       meaning
 =========  ==========  =====================================================
-eta        (n, m)      class probabilities of the model, rows sum to 1
+eta        (n, m)      class probabilities of the model, rows sum to 1; or a CSR
+                       array of the top few, rows sum to at most 1
 phi        (n, L)      basis functions in [0, 1], no row all zero
 labels     (n,)        classes ``0..m-1``, or None if they are unknown
 weights    (n,)        how often a row counts, or None for once each
@@ -20,6 +21,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from postshift._validation import (
     MIN_ROWS,
@@ -33,6 +35,7 @@ from postshift._validation import (
     read_only,
     relative_weights,
 )
+from postshift.core.sparse_eta import check_sparse_eta, mean_eta
 from postshift.exceptions import BasisError, WeightError
 
 CONSTANT = "constant"
@@ -66,8 +69,8 @@ class Rows:
 
     Attributes
     ----------
-    eta : array of shape (n, m)
-        Class probabilities.
+    eta : array or CSR array of shape (n, m)
+        Class probabilities. Sparse ones have only the constant basis; engines and most rules need dense ones.
     bases : mapping of str to array of shape (n, L)
         Basis functions by the name of their basis. The last basis is the one in use: ``phi``.
     labels : array of shape (n,), optional
@@ -105,8 +108,9 @@ class Rows:
 
         Parameters
         ----------
-        eta : array of shape (n, m)
-            Class probabilities; every row must sum to 1 (nothing is normalised silently).
+        eta : array or SciPy sparse matrix of shape (n, m)
+            Class probabilities; every row must sum to 1 (nothing is normalised silently). In a sparse matrix an entry
+            that is not stored is 0, and a row may sum to less than 1.
         phi : array of shape (n, L), optional
             The functions of one basis in [0, 1], used as they are; every row needs one above 0. By default the constant
             basis.
@@ -119,12 +123,19 @@ class Rows:
         name : str
             The name of ``eta`` in error messages.
         """
-        table = check_eta(eta, name=name)
+        if sparse.issparse(eta):
+            if phi is not None or bases:
+                raise BasisError(
+                    f"{name} is sparse, which allows only the constant basis: leave phi out, or give a dense {name}"
+                )
+            table = check_sparse_eta(eta, name=name)
+        else:
+            table = read_only(check_eta(eta, name=name))
         n_rows, n_classes = table.shape
         named = _named(bases or {}, n_rows=n_rows) if phi is None else {PHI: check_phi(phi, n_rows=n_rows)}
         found = check_weights(weights, n_rows=n_rows)
         return cls(
-            eta=read_only(table),
+            eta=table,
             bases={basis: read_only(functions) for basis, functions in named.items()},
             labels=None if labels is None else read_only(check_labels(labels, n_rows=n_rows, n_classes=n_classes)),
             weights=None if found is None else read_only(found),
@@ -143,6 +154,11 @@ class Rows:
     def phi(self) -> FloatArray:
         """The functions of the basis in use."""
         return self.bases[list(self.bases)[-1]]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether eta is a CSR array."""
+        return bool(sparse.issparse(self.eta))
 
     @property
     def n_rows(self) -> int:
@@ -168,6 +184,17 @@ class Rows:
     def row_weights(self) -> FloatArray:
         """The weight of every row; 1 if no weights were given."""
         return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    def mean_eta(self) -> FloatArray:
+        """Return the weighted mean (m,) of the probabilities of each class."""
+        if self.is_sparse:
+            return mean_eta(self.eta, self.row_weights)
+        return np.asarray(np.average(self.eta, axis=0, weights=self.weights))
+
+    def largest_eta(self) -> FloatArray:
+        """Return the largest probability (n,) of each row."""
+        found = self.eta.max(axis=1)
+        return np.asarray(found.toarray() if self.is_sparse else found).reshape(-1)
 
     def functions(self, basis: str) -> FloatArray:
         """Return the functions of one basis."""

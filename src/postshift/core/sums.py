@@ -248,6 +248,21 @@ def label_confusions(
     return np.asarray((onto @ weights.T).T.reshape(-1, n_categories, n_classes))
 
 
+def occurring_counts(
+    weights: FloatArray, truth: IntArray, labels: IntArray
+) -> tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return the k classes that occur, and their hits, row sums and column sums (b, k) for weights (b, n)."""
+    classes, places = np.unique(np.concatenate([truth, labels]), return_inverse=True)
+    true, predicted = np.split(places, 2)
+    every, hit = np.arange(len(truth)), np.flatnonzero(truth == labels)
+
+    def summed(by: IntArray, rows: IntArray) -> FloatArray:
+        onto = sparse.csr_array((np.ones(len(rows)), (by[rows], rows)), shape=(len(classes), len(by)))
+        return np.asarray((onto @ weights.T).T)
+
+    return classes, (summed(true, hit), summed(true, every), summed(predicted, every))
+
+
 def categories_of(labels: IntArray, groups: Any, *, n_classes: int, n_categories: int) -> IntArray:
     """Return the row of the confusion matrix that each validation row belongs to: its class, or its (group, class)."""
     if groups is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, has_fit_parameter
@@ -82,7 +83,7 @@ class RowsOfArrays:
             y_name = f"y_{self.name}"
             codes = positions(label_values(y, name=y_name), self.classes, name=y_name, remedy=self.remedy)
         _check_order(eta, self.classes, name=name)
-        n_columns = as_table(eta, name=name).shape[1]
+        n_columns = n_columns_of(eta, name=name)
         if n_columns != len(self.classes):
             raise ShapeError(f"{name} must have {len(self.classes)} columns. Got {n_columns} instead")
         return Rows.of(eta, bases=phi, labels=codes, weights=weights, name=name)
@@ -95,9 +96,17 @@ class RowsOfArrays:
         return self(eta, phi, y=y, weights=weights)
 
 
+def n_columns_of(eta: Any, *, name: str) -> int:
+    """Return the number of columns of probabilities, dense or sparse."""
+    given = eta if sparse.issparse(eta) and len(eta.shape) == 2 else as_table(eta, name=name)
+    return int(given.shape[1])
+
+
 def _check_order(eta: Any, classes: Any, *, name: str) -> None:
     """Raise if the columns of a data frame have the names of the classes, but in another order."""
-    columns, wanted = [str(column) for column in getattr(eta, "columns", ())], [str(label) for label in classes]
+    if not hasattr(eta, "columns"):
+        return
+    columns, wanted = [str(column) for column in eta.columns], [str(label) for label in classes]
     if columns != wanted and sorted(columns) == sorted(wanted):
         raise ShapeError(
             f"{name} must have its columns in the order of the classes, {wanted}. Got {columns} instead: reorder them, "

@@ -10,24 +10,24 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from postshift._validation import as_table
 from postshift.core.rows import PHI, Rows
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
 from postshift.estimators.model import DROP_ROWS, label_values
 from postshift.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from postshift.estimators.records import mark_of
-from postshift.estimators.rows_of import RowsOfArrays
+from postshift.estimators.records import Mark, mark_of
+from postshift.estimators.rows_of import RowsOfArrays, n_columns_of
 from postshift.estimators.shifts import Shifts, effective_weights, recorded, seed_of
 from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
-from postshift.exceptions import BasisError, LabelError, ShapeError
+from postshift.exceptions import BasisError, LabelError, SettingError, ShapeError
 
 
 class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
     """Post-shift the probabilities of a model that runs elsewhere, to optimise a metric.
 
-    It takes only probabilities, and never normalises them: a row that does not sum to 1 is an error.
+    It takes only probabilities, and never normalises them: a row that does not sum to 1 is an error. For very many
+    classes, the probabilities may be a SciPy sparse matrix of the top few of each row.
 
     Parameters
     ----------
@@ -166,15 +166,17 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        eta_val : array-like of shape (n_val, m)
-            The model's probabilities of the validation rows.
+        eta_val : array-like or sparse matrix of shape (n_val, m)
+            The model's probabilities of the validation rows. In a sparse one, an entry that is not stored is 0, and a
+            row may sum to less than 1; ``method="auto"`` takes the best of four rules. Bases, constraints and most
+            other rules need dense arrays.
         y_val : array-like of shape (n_val,), optional
             Their labels; not needed if the metric has its own labels (``from_predictions``).
         eta_train, y_train : array-like, optional
             Probabilities and (noisy, shifted) labels of training rows. If the model was fitted to these rows, give
-            out-of-fold probabilities. If eta_train is a Dask collection, all arguments about the training rows must be
-            Dask collections. They stay on the workers, and rules are chosen on a random sample of at most 200,000 rows.
-            Dask collections of the validation rows are loaded into memory.
+            out-of-fold probabilities. They must be sparse if eta_val is. If eta_train is a Dask collection, all
+            arguments about the training rows must be Dask collections. They stay on the workers, and rules are chosen
+            on a random sample of at most 200,000 rows. Dask collections of the validation rows are loaded into memory.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
@@ -196,7 +198,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         with recorded() as caught, ExitStack() as stack:
             eta_val, y_val, phi_val, sample_weight_val = (in_memory(val_side[name], name=name) for name in val_side)
             metadata = {name: in_memory(values, name=name) for name, values in metadata.items()}
-            self.classes_ = read_classes(self.classes, as_table(eta_val, name="eta_val").shape[1])
+            self.classes_ = read_classes(self.classes, n_columns_of(eta_val, name="eta_val"))
             val = self._rows_of("val")(eta_val, named_phi(phi_val), y=y_val, weights=sample_weight_val)
             train = None
             if is_dask(eta_train):
@@ -206,6 +208,8 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 train = self._rows_of("train")(eta_train, named_phi(phi_train), **given)
             elif y_train is not None or phi_train is not None or sample_weight_train is not None:
                 raise ShapeError("y_train, phi_train and sample_weight_train belong to eta_train: give it too")
+            if val.is_sparse:
+                self._check_sparse(train, eta_unlabelled)
             self.groups_ = known_groups(self.metric, metadata, names=names_read(self))
             unlabelled = self._unlabelled(
                 groups_unlabelled,
@@ -230,10 +234,7 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                     progress=progress,
                     caught=caught,
                     unlabelled=unlabelled,
-                    marks={
-                        "val_mark": mark_of(val.eta, val.labels),
-                        "train_mark": None if train is None else mark_of(train.eta, train.labels),
-                    },
+                    marks={"val_mark": _mark(val), "train_mark": _mark(train)},
                 )
         return self
 
@@ -248,14 +249,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         """Return the randomised classifier (n, m); if the metric is a minimum, it may score higher than any labels."""
         if is_dask(eta):
             return self._lazily("predict_distribution", eta, phi)
-        rows = self._new_rows(eta, phi)
+        rows = self._new_rows(eta, phi, dense="predict_distribution")
         return self.rule_.distribution(rows)
 
     def example_weights(self, eta: Any, phi: Any = None) -> Any:
         """Return W(x) (n, m), with mean 1 in each row: ``argmax_i W_i(x) max(eta_i(x), 1e-6)`` is the label."""
         if is_dask(eta):
             return self._lazily("example_weights", eta, phi)
-        rows = self._new_rows(eta, phi)
+        rows = self._new_rows(eta, phi, dense="example_weights")
         return effective_weights(self.rule_, rows)
 
     def score(self, eta: Any, y: Any, phi: Any = None, *, sample_weight: Any = None, **metadata: Any) -> float:
@@ -287,10 +288,33 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
         dtype = self.classes_.dtype if labels else np.float64
         return lazily(self, method, n_columns=None if labels else len(self.classes_), dtype=dtype, eta=eta, phi=phi)
 
-    def _new_rows(self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None) -> Rows:
-        """Return rows to predict, with the bases of the fit."""
+    def _check_sparse(self, train: Rows | None, eta_unlabelled: Any) -> None:
+        """Raise if something was given that sparse probabilities do not support."""
+        given = {
+            "subject_to": self.subject_to is not None,
+            "session": self.session is not None,
+            "budget": self.budget is not None,
+            "eta_unlabelled": eta_unlabelled is not None,
+            "a dense eta_train": train is not None and not train.is_sparse,
+        }
+        refused = [name for name, is_given in given.items() if is_given]
+        if refused:
+            raise SettingError(
+                f"{' and '.join(refused)} cannot be used with a sparse eta_val: leave it out, or give dense arrays "
+                "(eta.toarray()) if memory allows"
+            )
+
+    def _new_rows(
+        self, eta: Any, phi: Any, *, labels: Any = None, weights: Any = None, dense: str | None = None
+    ) -> Rows:
+        """Return rows to predict, with the bases of the fit; ``dense`` names what needs dense rows, if anything."""
         check_is_fitted(self, "rule_")
         rows = self._rows_of("new rows")(eta, named_phi(phi), y=labels, weights=weights)
+        if rows.is_sparse and (dense is not None or not self.rule_.reads_sparse):
+            raise SettingError(
+                f"{dense or 'a rule that was fitted to dense rows'} needs dense rows: give eta[rows].toarray(), a few "
+                "rows at a time" + ("; predict takes sparse ones" if self.rule_.reads_sparse else "")
+            )
         for rule in self.rule_.rules:
             given, n_bases = rows.bases.get(rule.basis), rule.mixture.n_bases
             if given is None:
@@ -298,6 +322,11 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             if given.shape[1] != n_bases:
                 raise ShapeError(f"phi must have {n_bases} columns, as in fit. Got {given.shape[1]} instead")
         return rows
+
+
+def _mark(rows: Rows | None) -> Mark | None:
+    """Return the mark of rows; sparse ones have none, because it has two numbers of each class."""
+    return None if rows is None or rows.is_sparse else mark_of(rows.eta, rows.labels)
 
 
 def named_phi(phi: Any) -> dict[str, Any]:

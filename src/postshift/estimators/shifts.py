@@ -243,7 +243,7 @@ def _check_validation(val: Rows, classes: Any) -> None:
             f"all {len(labels)} validation rows{above} are of class {classes[labels[:1]].tolist()[0]!r}, so "
             "nothing can be learnt about the others: give rows of other classes too"
         )
-    if (val.eta.max(axis=1) >= SURE).all():
+    if (val.largest_eta() >= SURE).all():
         warnings.warn(
             f"all probabilities of the {val.n_rows} validation rows are 0 or 1, so there is nothing to shift: give "
             "predict_proba of the model, not its labels",

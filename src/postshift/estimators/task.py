@@ -60,6 +60,8 @@ class Task:
         folds = _QUERY_FOLDS if budget is None and in_folds else 0
         if not isinstance(method, str):
             return Choice(how="only", entries=(Base(), method), query_folds=folds, **how)
+        if method in AUTOMATIC and self.problem.val.is_sparse:  # an average would need scores of all classes
+            return Choice(how="best", **how)
         if method in AUTOMATIC:
             # A gap between groups that each rule keeps small is not small in an average of rules.
             has_gap = isinstance(self.problem.metric, Penalised)
@@ -154,11 +156,7 @@ def make_task(
     Rows of weight 0 are left out. A metric with its own labels gets all validation rows. If there are constraints,
     ``n_groups`` is the number of groups that they and the metric read, 1 for none.
     """
-    for name, values in metadata.items():
-        if np.shape(values)[:1] != (val.n_rows,):
-            raise ShapeError(
-                f"{name} must have one value for each of the {val.n_rows} validation rows. Got {np.shape(values)}"
-            )
+    _check_given(goal, val, metadata)
     if train is not None and (counted := train.places_with_weight(name="training")) is not None:
         train = replace(train.take(counted), whole=train.whole)
     if isinstance(goal, PredictionFunction):
@@ -186,6 +184,20 @@ def make_task(
         codes = _group_codes(goal, groups, metadata)
         task = Task(problem=Problem.labelled(train, val, goal, groups=codes))
     return replace(task, rows=rows)
+
+
+def _check_given(goal: ResolvedMetric, val: Rows, metadata: Mapping[str, Any]) -> None:
+    """Raise if metadata have another length than the rows, or the metric needs dense rows."""
+    for name, values in metadata.items():
+        if np.shape(values)[:1] != (val.n_rows,):
+            raise ShapeError(
+                f"{name} must have one value for each of the {val.n_rows} validation rows. Got {np.shape(values)}"
+            )
+    if val.is_sparse and isinstance(goal, PredictionFunction | LabelFunction | CellMetric):
+        raise MetricError(
+            f"metric {goal.name!r} cannot be used with sparse eta, which needs a metric of the catalogue such as "
+            "'f1_macro', 'balanced_accuracy' or 'g_mean': choose one, or give eta.toarray() if memory allows"
+        )
 
 
 def _counting(problem: Problem, groups: Any, metadata: Mapping[str, Any], n_groups: int | None) -> Problem:

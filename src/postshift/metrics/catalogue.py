@@ -57,6 +57,9 @@ def _rate(stem: str, kind: Callable[..., RateMetric], about: str) -> dict[str, C
         f"{stem}_macro": CatalogueEntry(
             f"{about}, mean over the classes", MacroF1 if kind is FBeta else partial(kind, average="macro")
         ),
+        f"{stem}_macro_present": CatalogueEntry(
+            f"{about}, mean over the classes that have rows", partial(kind, average="macro_present")
+        ),
         f"{stem}_micro": CatalogueEntry(f"{about}, pooled over the classes", partial(kind, average="micro")),
         f"{stem}_weighted": CatalogueEntry(
             f"{about}, mean over the classes, weighted by their sizes", partial(kind, average="weighted")

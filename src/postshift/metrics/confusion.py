@@ -36,6 +36,7 @@ class Accuracy:
     weighting: ClassVar[str] = "diagonal"
     needs_every_class: ClassVar[bool] = False
     greater_is_better: ClassVar[bool] = True
+    is_mean_over_all: ClassVar[bool] = False
 
     def value(self, confusion: FloatArray) -> FloatArray:
         """Return the accuracy of each matrix."""
@@ -44,6 +45,10 @@ class Accuracy:
     def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the sum of the hits."""
         return np.asarray(hits.sum(axis=-1))
+
+    def count_slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """Return 1 for the hits, and 0."""
+        return np.ones(hits.shape), np.zeros(predicted.shape)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the identity."""

@@ -12,8 +12,9 @@ Jaccard   1              1        1
 A rate 0 / 0 counts 0. The averages are scikit-learn's: ``"binary"`` is the rate of one of two classes, ``"macro"`` the
 mean of the classes' rates, ``"weighted"`` their mean weighted with the row sums of C, and ``"micro"`` the rate of the
 TP, FN and FP summed over the classes. scikit-learn averages over the labels that occur; here the mean is over all m
-classes, as in scikit-learn with ``labels=range(m)`` and ``zero_division=0``. ``"one_vs_rest"`` is the rate of one class
-against all others, for any number of classes.
+classes, as in scikit-learn with ``labels=range(m)`` and ``zero_division=0``. ``"macro_present"`` is the mean over the
+classes that have rows, as with ``labels=unique(y_true)``. ``"one_vs_rest"`` is the rate of one class against all
+others, for any number of classes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from postshift._validation import FloatArray, check_count, check_in_range
 from postshift.exceptions import SettingError, ShapeError
 from postshift.metrics.confusion import counts_of, or_zero, ratio
 
-Average = Literal["binary", "one_vs_rest", "macro", "micro", "weighted"]
+Average = Literal["binary", "one_vs_rest", "macro", "macro_present", "micro", "weighted"]
 OF_ONE_CLASS = ("binary", "one_vs_rest")
 
 
@@ -88,15 +89,29 @@ class RateMetric(ABC):
         found, sizes = self._parts(hits, true, predicted)
         return np.asarray((self._shares(true) * ratio(self.coefficients[0] * found, sizes)).sum(axis=-1))
 
+    @property
+    def is_mean_over_all(self) -> bool:
+        """Whether it is the mean over all classes."""
+        return self.average == "macro"
+
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return d psi / d C_ij including the effect on row and column sums; the weights of an average are fixed."""
-        a, b, c = self.coefficients
-        counts = counts_of(confusion)
-        hits, sizes = self._parts(*counts)
-        shares = np.broadcast_to(self._shares(counts[1]), len(confusion))
-        pull = shares * ratio(a * hits, sizes**2)
-        own = shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull
+        _, b, c = self.coefficients
+        own, pull = self._slopes(*counts_of(confusion))
         return np.asarray(np.diag(own) - b * pull[:, None] - c * pull)
+
+    def count_slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives by the hits and by the column sums; the weights of an average are fixed."""
+        own, pull = self._slopes(hits, true, predicted)
+        return own, -self.coefficients[2] * pull
+
+    def _slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivative by the hits, and minus that by the size ``a TP + b FN + c FP``, of each class."""
+        a, b, c = self.coefficients
+        shares = np.broadcast_to(self._shares(true), predicted.shape)
+        found, sizes = self._parts(hits, true, predicted)
+        pull = shares * ratio(a * found, sizes**2)
+        return shares * ratio(np.asarray(a), sizes) - (a - b - c) * pull, pull
 
     def _parts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return TP and ``a TP + b FN + c FP`` of each class (..., m), or summed over the classes (..., 1)."""
@@ -122,8 +137,11 @@ class RateMetric(ABC):
         """Return the weight of each class in the average."""
         if self.average == "weighted":
             return ratio(true, true.sum(axis=-1, keepdims=True))
+        if self.average == "macro_present":
+            present = np.asarray(true > 0, dtype=np.float64)
+            return ratio(present, present.sum(axis=-1, keepdims=True))
         if self.average in OF_ONE_CLASS:
-            return np.asarray(np.eye(true.shape[-1])[self.positive])
+            return np.asarray(np.arange(true.shape[-1]) == self.positive, dtype=np.float64)
         return np.full(1, 1.0 if self.average == "micro" else 1 / true.shape[-1])
 
 
@@ -135,7 +153,7 @@ class FBeta(RateMetric):
     ----------
     beta : float, default=1.0
         How many times more recall counts than precision.
-    average : {"binary", "one_vs_rest", "macro", "micro", "weighted"}, default="macro"
+    average : {"binary", "one_vs_rest", "macro", "macro_present", "micro", "weighted"}, default="macro"
         The rate of one of two classes, of one class against the rest, or an average over the classes.
     positive : int, default=1
         The position of the class, for "binary" (0 or 1) and "one_vs_rest".

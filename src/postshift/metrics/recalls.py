@@ -34,6 +34,7 @@ class RecallMetric(ABC):
     needs_every_class: ClassVar[bool] = True
     skips_absent: ClassVar[bool] = True
     greater_is_better: ClassVar[bool] = True
+    is_mean_over_all: ClassVar[bool] = False
 
     @abstractmethod
     def of_recalls(self, recalls: FloatArray) -> FloatArray:
@@ -54,6 +55,11 @@ class RecallMetric(ABC):
     def of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the metric of the hits and row sums of each matrix, 0 without rows."""
         return self._of_hits(hits, true)
+
+    def count_slopes(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives by the hits, and 0."""
+        slopes = slopes_of_present(self.slopes, ratio(hits, true), true > 0)
+        return ratio(slopes, true), np.zeros(predicted.shape)
 
     def gradient(self, confusion: FloatArray) -> FloatArray:
         """Return the slopes in the column of the own class, with the class priors held fixed."""

@@ -25,6 +25,7 @@ from postshift.rules.posterior import FLOOR, Identity, Stack
 
 OPSET = 18
 IR_VERSION = 8  # that of the opset: runtimes refuse files that are newer than themselves
+MOST_CLASSES = 4096  # a matrix of 134 MB
 
 
 def rule_to_onnx(rule: AveragedRule, classes: Any) -> Any:
@@ -68,6 +69,11 @@ def rule_to_onnx(rule: AveragedRule, classes: Any) -> Any:
     """
     onnx = needed("onnx")
     helper, number = onnx.helper, onnx.TensorProto.DOUBLE
+    if rule.rules[0].mixture.n_classes > MOST_CLASSES:
+        raise ExportError(
+            f"a graph holds a matrix of all pairs of classes, and is made for at most {MOST_CLASSES:,} classes. Got "
+            f"{rule.rules[0].mixture.n_classes:,}: save the estimator as .skops or .joblib"
+        )
     values = _class_values(classes, n_classes=rule.rules[0].mixture.n_classes)
     names, sizes = phi_inputs(rule), {each.basis: each.mixture.n_bases for each in rule.rules}
     graph = Graph(onnx)

@@ -166,7 +166,7 @@ def table_of(estimator: Any, X: Any, phi: Any = None) -> Rows:
     """Return rows as the estimator's own methods read them."""
     X = in_memory(X, name="X")
     if isinstance(estimator, PostShifter):
-        return estimator._new_rows(X, in_memory(phi, name="phi"))  # noqa: SLF001
+        return estimator._new_rows(X, in_memory(phi, name="phi"), dense="the report")  # noqa: SLF001
     return estimator._new_rows(X)  # type: ignore[no-any-return]  # noqa: SLF001
 
 
@@ -222,7 +222,7 @@ def metric_facts(estimator: Any, name: str | None, *, metric: Any = None, groups
     inner = goal.inner if isinstance(goal, Negated) else goal.function if isinstance(goal, CellMetric) else goal
     sign = inner.sign if isinstance(inner, LabelFunction | PredictionFunction) else 1.0
     is_cost = (isinstance(goal, Negated) or sign < 0) and not str(given).startswith("neg_")
-    macro = isinstance(inner, RateMetric) and inner.average == "macro"
+    macro = isinstance(inner, RateMetric) and inner.average in ("macro", "macro_present")
     own = given if isinstance(given, str) else str(inner.name)
     positive = [class_names(estimator)[place] for place in getattr(goal, "positive_classes", ())]
     return Metric(

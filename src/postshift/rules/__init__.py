@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postshift.rules.by_counts import ByCounts
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.loops import Influence, Paper
@@ -13,6 +14,7 @@ from postshift.rules.soft_weights import ExpectedUtility, SmoothedPlugin
 
 __all__ = [
     "Base",
+    "ByCounts",
     "Choice",
     "Chosen",
     "ExpectedUtility",

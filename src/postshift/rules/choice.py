@@ -83,6 +83,11 @@ class AveragedRule:
             return self.rules[0].labels(rows)
         return np.asarray(np.argmax(self.scores(rows), axis=1))
 
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether it can label rows with sparse eta: one plug-in rule on eta itself, with weights of the classes."""
+        return len(self.rules) == 1 and self.rules[0].reads_sparse
+
     def distribution(self, rows: Rows) -> FloatArray:
         """Return the randomised classifier: the average of the rules' distributions, by weight."""
         return np.asarray(sum(w * rule.distribution(rows) for w, rule in zip(self.weights, self.rules, strict=True)))
@@ -211,7 +216,7 @@ class Choice:
     ) -> Candidate:
         """Select from the menu and compare the selection with the base, before the decision to keep it."""
         small, groups, places = limited(problem, fold_groups, seed=self.random_state)
-        how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs}
+        how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs, "with_scores": self.how == "average"}
         folds = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state)
         first = out_of_fold(small, entries, folds, **how)
         first = in_parts(first, groups, n_parts=self.n_folds, seed=self.random_state)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from postshift._validation import IntArray
+from postshift.core.queries import without_queries
 from postshift.rules.problem import Problem
 
 FEWEST = 5  # categories with fewer rows are named
@@ -47,6 +48,6 @@ def few_rows(problem: Problem, labels: IntArray, base: IntArray) -> FewRows | No
 
 def _without(rest: Problem, labels: IntArray, n_few: int) -> float:
     """Return the metric of the other rows; a mean over classes is over the remaining classes."""
-    value = float(rest.metric_of(rest.label_confusion(labels)))
+    (value,) = without_queries(rest.label_scores([labels]))
     averaged = getattr(rest.metric, "average", None) == "macro"  # a macro average counts 0 for a class without rows
     return value * rest.n_classes / (rest.n_classes - n_few) if averaged else value

@@ -65,6 +65,8 @@ class FittedRule:
 
     def labels(self, rows: Rows) -> IntArray:
         """Return the deterministic label of every row."""
+        if rows.is_sparse:
+            return self.mixture.members[0].sparse_labels(rows.eta)[0]
         eta, phi = self._read(rows)
         if self.labelling == "scores":
             return np.asarray(np.argmax(self.averaged(eta, phi), axis=1))
@@ -88,6 +90,12 @@ class FittedRule:
         eta, phi = self._read(rows)
         members = zip(self.mixture.members, self.mixture.shares, strict=True)
         return np.asarray(sum(share * _in_shares(np.maximum(member.scores(eta, phi), 0)) for member, share in members))
+
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether it can label rows with sparse eta: a single plug-in on eta itself, with weights of the classes."""
+        (member, *others) = self.mixture.members
+        return not others and member.reads_sparse and isinstance(self.posterior, Identity)
 
     @property
     def _weighs_odds(self) -> bool:

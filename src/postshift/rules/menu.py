@@ -10,6 +10,7 @@ from postshift._validation import unknown
 from postshift.core.rows import CONSTANT
 from postshift.exceptions import SettingError
 from postshift.metrics.penalised import Penalised
+from postshift.rules.by_counts import ByCounts
 from postshift.rules.constrained import Constrained
 from postshift.rules.fitted import Rule
 from postshift.rules.loops import Influence, Paper
@@ -26,6 +27,8 @@ _WITHOUT_A_BASIS: dict[str, Rule] = {
     "smoothed plug-in": SmoothedPlugin(),
     "expected utility": ExpectedUtility(),
     "plug-in search": PluginSearch(),
+    "expected counts": ByCounts("eta"),
+    "label counts": ByCounts("labels"),
     "stack": Stacked(),
     "stack + smoothed plug-in": Stacked(SmoothedPlugin()),
     "stack + expected utility": Stacked(ExpectedUtility()),
@@ -44,6 +47,7 @@ _SHORT = {  # over the user's basis
     "stack + influence": "stack + influence",
     "rate program": "rate program",
 }
+_SPARSE = ("base", "inverse prior", "expected counts", "label counts")  # the rules that read sparse eta
 QUERY_ITERATIONS = 10
 QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
@@ -56,11 +60,14 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
     a penalty for a gap between groups, which has a kink, the rate program over every basis is tried too. If the metric
     only returns scores: the rules that need no labels, with influence regression over one basis and few iterations. If
     that would need too many probes, the paper's method with diagonal weights takes its place. If there are labels, the
-    stack is tried too.
+    stack is tried too. If eta is sparse: the base, the inverse prior, and the rules by counts.
     """
-    if problem.is_labelled:
+    every: list[Rule]
+    if problem.val.is_sparse:
+        every = [_WITHOUT_A_BASIS[name] for name in _SPARSE]
+    elif problem.is_labelled:
         bases = list(problem.val.bases)
-        every: list[Rule] = [Base(), InversePrior(), SmoothedPlugin()]
+        every = [Base(), InversePrior(), SmoothedPlugin()]
         every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(ExpectedUtility())]
         every += [rule for basis in bases for rule in (Influence(basis), Stacked(Influence(basis)))]
         if isinstance(problem.metric, Penalised):
@@ -81,6 +88,11 @@ def rule_named(name: str, problem: Problem) -> Rule:
     ``"paper"``, ``"influence"`` and ``"stack + influence"`` are these rules over the last basis, which is the user's.
     """
     rule = _rule_over(list(problem.val.bases), name)
+    if problem.val.is_sparse and name not in _SPARSE:
+        raise SettingError(
+            f"rule {name!r} needs dense rows, but eta is sparse: choose from {', '.join(map(repr, _SPARSE))}, or "
+            "'auto' for the best of them; or give eta.toarray() if memory allows"
+        )
     if not rule.usable(problem):
         raise SettingError(
             f"rule {name!r} cannot be used here (available: {_offered(problem)}): give validation labels, and a metric "

@@ -13,10 +13,25 @@ import numpy as np
 
 from postshift._validation import FloatArray, IntArray, check_rows
 from postshift.core.plugin import onehot
-from postshift.core.psi import ConfusionMetric, DifferentiableMetric, check_classes, maximised, value_of
+from postshift.core.psi import (
+    ConfusionMetric,
+    DifferentiableMetric,
+    check_classes,
+    has_count_slopes,
+    maximised,
+    value_of,
+    value_of_counts,
+)
 from postshift.core.queries import Fit, Kind, KindName, Query, asking, kind_named
 from postshift.core.rows import Posterior, Rows
-from postshift.core.sums import Engine, categories_of, label_confusions, missing_categories, weighted_confusions
+from postshift.core.sums import (
+    Engine,
+    categories_of,
+    label_confusions,
+    missing_categories,
+    occurring_counts,
+    weighted_confusions,
+)
 from postshift.engines.memory import MemoryEngine
 from postshift.exceptions import LabelError, MetricError, MissingClassWarning, ShapeError
 from postshift.rules.posterior import Stack, fit_stack
@@ -94,8 +109,8 @@ class Problem:
 
         The metric is maximised; a cost is minimised, and its scores are negative.
 
-        Classes without validation rows give a warning. A metric of the recalls then uses the recalls of the other
-        classes.
+        Classes without validation rows give a warning, unless eta is sparse. A metric of the recalls then uses the
+        recalls of the other classes.
         """
         train, val = _checked_sides(train, val)
         if isinstance(metric, type) or not isinstance(metric, ConfusionMetric):
@@ -108,7 +123,9 @@ class Problem:
             raise LabelError("a labelled problem needs validation labels: pass labels=... to Rows.of")
         size = {"n_classes": val.n_classes, "n_categories": int(getattr(metric, "n_categories", val.n_classes))}
         categories = categories_of(val.labels, groups, **size)
-        if missing := missing_categories(categories, val.row_weights, **size):
+        if val.is_sparse:  # of very many classes, some have no rows, and eta tells of them
+            _check_sparse(metric)
+        elif missing := missing_categories(categories, val.row_weights, **size):
             warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
         scale = float(getattr(metric, "scale", 1.0))
         kind = kind_named("confusion")
@@ -228,6 +245,23 @@ class Problem:
         """Return category and share of weight of the validation rows, in this order."""
         return self._categories[order], self.row_weights[order]
 
+    def label_values(self, weights: FloatArray, categories: IntArray, labels: IntArray) -> FloatArray:
+        """Return the metric (B,) of labels of rows with these categories, for weights (B, n) that sum to 1.
+
+        With sparse rows it is computed by counts of the classes that occur: no confusion matrix is made.
+        """
+        if self.val.is_sparse:
+            return self.metric_of_counts(*occurring_counts(weights, categories, labels)[1])
+        size = {"n_categories": self.n_categories, "n_classes": self.n_classes}
+        return self.metric_of(label_confusions(weights, categories, labels, **size))
+
+    def metric_of_counts(self, hits: FloatArray, true: FloatArray, predicted: FloatArray) -> FloatArray:
+        """Return the metric of the counts (..., k) of the classes that occur; the others add nothing."""
+        metric = self.scoring_metric
+        assert has_count_slopes(metric)  # noqa: S101 -- ``labelled`` checks it
+        share = hits.shape[-1] / self.n_classes if metric.is_mean_over_all else 1.0
+        return share * value_of_counts(metric, hits, true, predicted)
+
     def metric_of(self, confusions: FloatArray) -> FloatArray:
         """Return the metric of a stack of confusion matrices."""
         return value_of(self.scoring_metric, np.maximum(confusions, 0))
@@ -244,6 +278,8 @@ class Problem:
 
     def label_scores(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
         """Return the score of deterministic labels; if the true labels are available, count rows."""
+        if self.val.is_sparse:
+            return [float(self.label_values(self.row_weights[None], self._categories, each)[0]) for each in labels]
         if self.is_labelled:
             return [float(self.metric_of(self.label_confusion(each))) for each in labels]
         return (yield from self.scores([onehot(each, n_classes=self.n_classes) for each in labels]))
@@ -339,6 +375,16 @@ def engine_over(rows: Rows, basis: str, *, n_categories: int | None = None) -> E
     return engine
 
 
+def _check_sparse(metric: ConfusionMetric) -> None:
+    """Raise if a metric cannot be computed for sparse rows."""
+    if not has_count_slopes(metric) or hasattr(metric, "smoothed") or hasattr(metric, "n_categories"):
+        raise MetricError(
+            f"metric {metric.name!r} cannot be used with sparse eta, which needs a metric of the hits, rows and "
+            "predictions of all classes: use 'f1_macro', 'balanced_accuracy', 'g_mean', 'accuracy' or another average "
+            "of recall, precision, F1 or Jaccard; or give eta.toarray() if memory allows"
+        )
+
+
 def _drawn(n_rows: int, size: int) -> IntArray:
     """Return a random sample of the rows with a fixed seed, in their order."""
     return np.sort(np.random.default_rng(0).choice(n_rows, size=size, replace=False))
@@ -351,6 +397,8 @@ def _checked_sides(train: Rows | None, val: Rows) -> tuple[Rows | None, Rows]:
         return None, val.relative()
     check_rows(train.n_rows, name="training")
     shapes = [{name: phi.shape[1] for name, phi in side.bases.items()} for side in (train, val)]
+    if train.is_sparse != val.is_sparse:
+        raise ShapeError("training and validation rows must both be sparse or both be dense")
     if train.n_classes != val.n_classes or shapes[0] != shapes[1]:
         raise ShapeError(
             f"training and validation rows must have the same classes and bases. Got {train.n_classes} classes with "

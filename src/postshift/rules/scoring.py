@@ -19,6 +19,7 @@ import numpy as np
 from postshift._validation import FloatArray, IntArray, check_count
 from postshift.core.plugin import onehot
 from postshift.core.queries import without_queries
+from postshift.core.sums import occurring_counts
 from postshift.exceptions import SettingError
 from postshift.rules.fitted import Rule
 from postshift.rules.problem import Problem
@@ -28,6 +29,7 @@ SHRINKAGE = 1.0
 MAX_TRAIN = 100_000
 MAX_VAL = 20_000
 REWEIGHTINGS = 40
+MANY_CLASSES = 1000  # with more, folds are not stratified: it takes long, and most classes have few rows
 VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are safer than votes
 
 
@@ -43,7 +45,7 @@ class OutOfFold:
     rows: IntArray
     parts: IntArray
     labels: IntArray
-    scores: FloatArray
+    scores: FloatArray | None  # only an average needs them
 
     def take(self, rows: IntArray) -> OutOfFold:
         """Return some of the rows."""
@@ -52,7 +54,7 @@ class OutOfFold:
             rows=self.rows[rows],
             parts=self.parts[rows],
             labels=self.labels[:, rows],
-            scores=self.scores[:, rows],
+            scores=None if self.scores is None else self.scores[:, rows],
         )
 
     def averaged(self, weights: FloatArray, *, votes: bool = False) -> IntArray:
@@ -61,6 +63,7 @@ class OutOfFold:
             return np.asarray(self.labels[int(np.argmax(weights))])
         n_classes = self.problem.n_classes
         parts = [onehot(each, n_classes=n_classes) for each in self.labels] if votes else self.scores
+        assert parts is not None  # noqa: S101 -- without scores, a single rule is selected
         return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
 
     def values(self) -> FloatArray:
@@ -99,7 +102,8 @@ def all_folds(problem: Problem, groups: Any, *, n_folds: int, seed: int) -> list
     wanted = check_count(n_folds, name="n_folds", low=2)
     rows = np.arange(problem.val.n_rows)
     categories = problem.strata
-    commonest = int(np.bincount(categories).max())
+    sizes = np.bincount(categories)
+    commonest = int(sizes.max()) if np.count_nonzero(sizes) <= MANY_CLASSES else 0
     if groups is None:
         kind, n_splits = (StratifiedKFold, wanted) if commonest >= wanted else (KFold, min(wanted, len(rows)))
         splitter = kind(n_splits, shuffle=True, random_state=seed)
@@ -127,28 +131,35 @@ def out_of_fold(
     *,
     progress: Callable[[str], None],
     n_jobs: int | None = None,
+    with_scores: bool = True,
 ) -> OutOfFold:
     """Refit every rule in every fold, in ``n_jobs`` processes; ``progress`` is called for every fit."""
     held = np.concatenate([left for _, left in folds])
     parts = np.concatenate([np.full(len(left), place) for place, (_, left) in enumerate(folds)])
     labels = np.empty((len(entries), len(held)), dtype=np.intp)
-    scores = np.empty((len(entries), len(held), problem.n_classes))
+    scores = np.empty((len(entries), len(held), problem.n_classes)) if with_scores else None
     if n_jobs in (None, 1):
-        found = map(partial(_on_fold, problem, entries, progress), folds)
+        found = map(partial(_on_fold, problem, entries, progress, with_scores), folds)
     else:
         from sklearn.utils.parallel import Parallel, delayed
 
         run = Parallel(n_jobs=n_jobs, return_as="generator")
-        found = run(delayed(_on_fold)(problem, entries, None, fold) for fold in folds)
+        found = run(delayed(_on_fold)(problem, entries, None, with_scores, fold) for fold in folds)
     for place, (fold_labels, fold_scores) in enumerate(found):
         if n_jobs not in (None, 1):
             for rule in entries:
                 progress(rule.name)
-        labels[:, parts == place], scores[:, parts == place] = fold_labels, fold_scores
+        labels[:, parts == place] = fold_labels
+        if scores is not None:
+            scores[:, parts == place] = fold_scores
     order = np.argsort(held)
     left = held[order]
     return OutOfFold(
-        problem=problem.take(left), rows=left, parts=parts[order], labels=labels[:, order], scores=scores[:, order]
+        problem=problem.take(left),
+        rows=left,
+        parts=parts[order],
+        labels=labels[:, order],
+        scores=None if scores is None else scores[:, order],
     )
 
 
@@ -156,9 +167,10 @@ def _on_fold(
     problem: Problem,
     entries: tuple[Rule, ...],
     progress: Callable[[str], None] | None,
+    with_scores: bool,  # noqa: FBT001
     fold: tuple[IntArray, IntArray],
 ) -> tuple[IntArray, FloatArray]:
-    """Fit every rule to one part, and return labels (K, n) and scores (K, n, m) of the rows left out.
+    """Fit every rule to one part, and return labels (K, n) and scores (K, n, m), or none, of the rows left out.
 
     What the rules share (a stack, sorted rows) is computed once.
     """
@@ -170,7 +182,8 @@ def _on_fold(
             progress(rule.name)
         found = without_queries(rule.fit(part))
         labels.append(found.labels(rows))
-        scores.append(found.scores(rows))
+        if with_scores:
+            scores.append(found.scores(rows))
     return np.array(labels), np.array(scores)
 
 
@@ -204,6 +217,8 @@ def shrunk_value(problem: Problem, labels: IntArray) -> float:
 
     Other metrics also depend on the predicted-class rates, and pseudo-rows would invent predictions.
     """
+    if problem.val.is_sparse:
+        return float(_shrunk_by_counts(problem, labels))
     confusion = problem.label_confusion(labels)
     return float(_shrunk_metric(problem, confusion, problem.counts))
 
@@ -233,6 +248,19 @@ def _shrunk_metric(problem: Problem, confusion: FloatArray, counts: FloatArray) 
     if problem.scoring_metric.weighting == "diagonal":
         confusion = shrunk_confusion(confusion, counts, n_classes=problem.n_classes)
     return problem.metric_of(confusion)
+
+
+def _shrunk_by_counts(problem: Problem, labels: IntArray) -> FloatArray:
+    """Return the same metric by the counts of the classes, for sparse rows."""
+    categories, shares = problem.confusion_rows(slice(None))
+    classes, (hits, true, predicted) = occurring_counts(shares[None], categories, labels)
+    if problem.scoring_metric.weighting == "diagonal":
+        counts = problem.counts[classes]
+        recalls = np.divide(hits, true, out=np.zeros_like(hits), where=true > 0)
+        mean = recalls.mean(axis=-1, where=counts > 0)
+        share = counts / (counts + SHRINKAGE)
+        hits = true * (share * recalls + (1 - share) * mean)
+    return np.asarray(problem.metric_of_counts(hits, true, predicted)[0])
 
 
 def limited(problem: Problem, groups: Any, *, seed: int) -> tuple[Problem, Any, IntArray]:

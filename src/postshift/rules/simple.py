@@ -65,7 +65,7 @@ def mean_prior(problem: Problem) -> FloatArray:
     if rows.whole is not None:
         sums = engine_over(rows, CONSTANT).gram_sums()
         return np.asarray(sums.cross.sum(axis=0) / sums.total)
-    return np.asarray(np.average(rows.eta, axis=0, weights=rows.weights))
+    return rows.mean_eta()
 
 
 @dataclass(frozen=True, slots=True)

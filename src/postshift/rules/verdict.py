@@ -28,11 +28,12 @@ from scipy import sparse
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.queries import without_queries
-from postshift.core.sums import label_confusions
 from postshift.rules.problem import Problem
 
 Kind = Literal["worth it", "may be noise", "not worth it"]
 DRAWS = 400
+FEWEST_DRAWS = 100
+_DRAWN_MASSES = 2_000_000  # with more than 5,000 cells, there are fewer draws
 LEVEL = 0.95  # of the intervals
 PRIOR_DISAGREEMENT = 1.0  # prior rows on which the rule is right and the base wrong, and as many the other way round
 PRIOR_ROWS = 1.0  # prior rows of a category (for a metric of recalls), or of all rows, on which both agree
@@ -152,14 +153,15 @@ def _drawn_scores(
 ) -> FloatArray:
     """Return the metric (B, 2) of the rule and of the base for draws of the shares of the cells."""
     cells = _Cells.of(problem, labels, base, clusters=clusters)
-    size = {"n_categories": problem.n_categories, "n_classes": problem.n_classes}
-    at_once = max(1, _DRAWN_CELLS // (problem.n_categories * problem.n_classes))
+    n_cells = len(cells.shapes) if problem.val.is_sparse else problem.n_categories * problem.n_classes
+    at_once = max(1, _DRAWN_CELLS // n_cells)
+    n_draws = max(FEWEST_DRAWS, min(DRAWS, _DRAWN_MASSES // len(cells.shapes)))
     found = []
-    for done in range(0, DRAWS, at_once):
-        masses = cells.draw(min(at_once, DRAWS - done), rng)
+    for done in range(0, n_draws, at_once):
+        masses = cells.draw(min(at_once, n_draws - done), rng)
         shares = masses / masses.sum(axis=1, keepdims=True)
-        pair = [label_confusions(shares, cells.categories, each, **size) for each in (cells.labels, cells.base)]
-        found.append(np.stack([problem.metric_of(each) for each in pair], axis=1))
+        pair = [problem.label_values(shares, cells.categories, each) for each in (cells.labels, cells.base)]
+        found.append(np.stack(pair, axis=1))
     return np.concatenate(found)
 
 

@@ -21,6 +21,7 @@ from postshift.core.archive import write_arrays, write_atomically
 
 # Arrays of an npz archive, and the option that names such a column in other formats.
 _ARRAYS = {"labels": "label", "groups": "groups", "weights": "sample_weight"}
+_SPARSE = {"format", "shape", "data"}  # arrays that scipy.sparse.save_npz writes
 _STEM, _FEATURE = "eta_", "x"
 PARQUET = ".parquet"
 
@@ -225,6 +226,11 @@ def _read_npz(content: bytes) -> Read:
         raise ValueError("it is not an npz archive")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
+    if arrays.keys() >= _SPARSE:
+        raise ValueError(
+            "it holds a sparse matrix, and the command line reads dense rows: fit PostShifter in Python "
+            "(scipy.sparse.load_npz), or save eta.toarray() as the array 'eta'"
+        )
     usual: dict[str, str] = {}
     columns: dict[str, Any] = {}
     if "eta" in arrays and arrays["eta"].ndim == 2:

@@ -102,6 +102,11 @@ class MemoryEngine:
         n_categories: int | None = None,
         sort_rows: bool = True,
     ) -> None:
+        if rows.is_sparse:
+            raise SettingError(
+                "an engine needs dense rows: with sparse eta, use PostShifter with a rule that reads counts, or give "
+                "eta.toarray()"
+            )
         self._given, self._sort_rows = rows, sort_rows
         self._block_rows = check_count(block_rows, name="block_rows", low=1)
         self._n_threads = check_count(n_threads, name="n_threads", low=1)
