@@ -112,13 +112,17 @@ class SubjectTo:
 
     def testable(self, n_classes: int) -> tuple[str, ...]:
         """Return the texts of the constraints that have a test."""
+        if not self.constraints:
+            return ()
         everywhere = self._everywhere(n_classes)
         return tuple(str(each.constraint) for each in self.constraints if all(map(has_test, each.pieces(everywhere))))
 
     def check_labels(self, val: Rows) -> None:
         """Raise if there are no labels and a constraint needs them."""
+        if val.labels is not None or not self.constraints:
+            return
         everywhere = self._everywhere(val.n_classes)
-        for each in self.constraints if val.labels is None else ():
+        for each in self.constraints:
             if any(piece.needs_labels for piece in each.pieces(everywhere)):
                 raise MetricError(
                     f"{str(each.constraint)!r} needs validation labels, and the metric has its own: give y_val, or "
