@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import copy
 from functools import reduce
 from operator import add
 from typing import Any
@@ -109,11 +108,14 @@ class BlockEngine(PassEngine):
 
     def over(self, source: BlockSource) -> BlockEngine:
         """Return an engine with the same settings over another source, such as another basis of the same rows."""
-        other = copy(self)
-        other._source, other._first, other._has_weight = source, None, False
-        other._most_rows = min(self._most_rows, source.n_rows)
-        other._rows_at_a_time(*other._sizes("label_sums"))
-        return other
+        return BlockEngine(
+            source,
+            memory_limit=self._limit,
+            block_rows=self._most_rows,
+            n_threads=self._n_threads,
+            kernels=self._kernels,
+            n_categories=self._n_categories,
+        )
 
     def read(self, block_rows: int | None = None) -> Iterator[RowBlock]:
         """Yield all rows in blocks, in one pass; the first pass checks them, later ones compare them with the first."""
