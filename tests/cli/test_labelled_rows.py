@@ -53,7 +53,7 @@ def test_labels_do_not_depend_on_the_blocks(run, monkeypatch, tmp_path, suffix, 
 
 def test_an_error_names_the_rows_and_nothing_is_written(run, monkeypatch, tmp_path):
     frame = pd.read_parquet(run / "test.parquet")
-    frame.loc[700, "p_a"] = np.nan
+    frame.iloc[700, 0] = np.nan
     frame.to_parquet(tmp_path / "bad.parquet")
     monkeypatch.setattr(table_blocks.TableBlocks.blocks, "__defaults__", (128,))
     done = inside("predict", run / "run", tmp_path / "bad.parquet", "-o", tmp_path / "labels.csv")
