@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks import engine, fit, growth, imports, peak, prediction, rates, threads
+from benchmarks import engine, files, fit, growth, imports, peak, prediction, rates, threads
 from benchmarks.timing import Outcome
 
 Reading = Literal["theirs / ours", "ours / theirs", "value"]
@@ -236,6 +236,16 @@ COMPARISONS: tuple[Comparison, ...] = (
         run=_single(imports.against_sklearn, full={"repeats": 15}, quick={"repeats": 1}),
         goal=Goal(bound=1.2, at_most=True),
         reading="ours / theirs",
+    ),
+    *(
+        Comparison(
+            name=f"{command}-file",
+            title=f"`postshift {called}` on 1e6 x 10 Parquet against reading it with pandas, whole processes",
+            run=_single(files.against_pandas, command=command, full={"n": 1_000_000}, quick={"n": 2_000, "repeats": 1}),
+            goal=Goal(bound=bound, at_most=True),
+            reading="ours / theirs",
+        )
+        for command, called, bound in (("evaluate", "evaluate", 4), ("fit", 'fit --method "smoothed plug-in"', 6))
     ),
     *(
         Comparison(

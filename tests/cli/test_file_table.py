@@ -8,7 +8,8 @@ from scipy import sparse
 
 from postshift.cli.app import run
 from postshift.cli.errors import FileError, UsageError
-from postshift.cli.files.file_table import read_table, write_table
+from postshift.cli.files.file_table import read_table
+from postshift.cli.files.table_writer import write_table
 from tests.cli.helpers import CLASSES
 
 PROBA = [f"p_{name}" for name in CLASSES]

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 
@@ -20,10 +21,12 @@ from postshift._installing import install
 __all__ = ["main"]
 
 _STOPPED = 130
+_OBJECTS = 20_000  # between two garbage collections: imports make many objects that stay
 
 
 def main() -> None:
     """Run the command line with the arguments of the process, and exit with its exit code."""
+    gc.set_threshold(_OBJECTS, 20, 100)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape letters that the terminal's encoding does not have
             stream.reconfigure(errors="backslashreplace")

@@ -11,7 +11,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from postshift.cli.files.file_table import FileTable
 from postshift.cli.files.folders import MARK, label_folder, partition_name
 from postshift.cli.files.parquet_files import ParquetFiles, RowGroups, parquet_files
 from postshift.cli.options import LOCAL
+from postshift.cli.run.labelled_rows import LabelledRows
 from postshift.cli.run.rule_file import LoadedRun
 from postshift.core.archive import write_atomically
 from postshift.engines.dask.dask_cluster import Cluster
@@ -140,27 +140,14 @@ def write_labels(reader: RowReader, columns: Columns, data: Path, out: Path, *, 
 
 def labelled_rows(
     loaded: LoadedRun, reader: RowReader, data: Path, *, columns: Iterable[str], scheduler: str
-) -> tuple[FileRows, Any]:
-    """Return rows with known labels and their labels by the rule, after workers have read and labelled them.
+) -> LabelledRows:
+    """Return rows with known labels, after workers have read and labelled them.
 
     ``columns`` are those that the metric reads, if they exist.
     """
     with cluster_table(data, scheduler, most=dask_rows.SMALL_ROWS) as table:
         found = table.each(partial(_labelled, loaded, reader, tuple(columns)))
-        digest = table.digest()
-    some, labels = zip(*found, strict=True)
-    return _concatenated(some, data, digest=digest), np.concatenate(labels)
-
-
-def _concatenated(some: Sequence[FileRows], path: Path, *, digest: str) -> FileRows:
-    """Return the rows of all partitions as the rows of the files of one path."""
-    import pandas as pd
-
-    frame = pd.concat([rows.table.frame for rows in some], ignore_index=True)
-    given = {name: [getattr(rows, name) for rows in some] for name in ("eta", "labels", "weights", "groups")}
-    whole = {name: None if each[0] is None else np.concatenate(each) for name, each in given.items()}
-    table = FileTable(path=path, frame=frame, digest=digest)
-    return FileRows(table=table, features=some[0].features, **whole)  # type: ignore[arg-type]  # eta is no None
+        return LabelledRows.together(found, data, digest=table.digest())
 
 
 # -- on the workers --------------------------------------------------------------------------------------------
@@ -206,12 +193,9 @@ def _write_partition(reader: RowReader, columns: Columns, keep: bool, out: str, 
     return changed
 
 
-def _labelled(loaded: LoadedRun, reader: RowReader, columns: tuple[str, ...], rows: RowGroups) -> tuple[FileRows, Any]:
-    """Return the rows of a partition with these columns only, and their labels by the rule."""
-    found = reader.rows(rows.table())
-    labels = loaded.labels(found)
-    kept = [name for name in found.table.frame.columns if name in columns]
-    return replace(found, table=replace(found.table, frame=found.table.frame[kept])), labels
+def _labelled(loaded: LoadedRun, reader: RowReader, columns: tuple[str, ...], rows: RowGroups) -> LabelledRows:
+    """Return the rows of a partition with these columns only, labelled."""
+    return LabelledRows.of(loaded, reader, columns, rows.table())
 
 
 def _fault(held: Any) -> Failed | None:

@@ -12,7 +12,7 @@ import math
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from rich.table import Table
 from postshift.cli.errors import one_line, printable, with_options
 
 _LINES = 10  # progress lines of a stage where stderr is not a terminal
+_LONG = 2_000_000  # rows; shorter files are read in a few seconds
 _WIDE = 400
 
 
@@ -87,16 +88,35 @@ class Console:
         if not console.is_terminal:
             yield ProgressLines(self, what)
             return
-        bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=console,
-            transient=True,
-        )
-        with bar:
+        with _bar(console) as bar:
             yield ProgressBar(bar, what)
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
+        """Yield a function of the rows read so far and of all rows: a bar on a terminal, else lines for long files."""
+        console = _console(stderr=True)
+        if self.quiet:
+            yield None
+        elif not console.is_terminal:
+            yield ReadingLines(self, what)
+        else:
+            with _bar(console) as bar:
+                task = bar.add_task(printable(what), total=None)
+                yield lambda n_read, n_rows: bar.update(task, completed=n_read, total=n_rows)
+
+
+class ReadingLines:
+    """Progress of reading a long file as lines, one for each tenth of its rows."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._console, self._what, self._shown = console, what, 0
+
+    def __call__(self, n_read: int, n_rows: int) -> None:
+        """Write a line if another tenth is read."""
+        tenth = n_read * _LINES // n_rows
+        if n_rows > _LONG and tenth > self._shown:
+            self._console.note(f"{self._what}: {n_read:,} of {n_rows:,} rows")
+            self._shown = tenth
 
 
 class FitProgress:
@@ -231,6 +251,18 @@ def show_traceback() -> None:
     """Write the traceback of the current error to stderr."""
     for line in traceback.format_exc().splitlines():
         sys.stderr.write(f"{printable(line)}\n")
+
+
+def _bar(console: RichConsole) -> Progress:
+    """Return a bar that is removed at the end."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+        transient=True,
+    )
 
 
 def _console(*, stderr: bool) -> RichConsole:

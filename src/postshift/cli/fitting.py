@@ -38,6 +38,7 @@ from postshift.metrics import from_predictions
 
 if TYPE_CHECKING:  # slow to import; wrong options are reported before
     from postshift.cli.basis_option import Bases
+    from postshift.cli.block_table import BlockTable
     from postshift.cli.cluster import ClusterTable
     from postshift.cli.subject_to_option import SubjectToOption
 
@@ -49,7 +50,8 @@ _NEEDED = ("pandas", "skops", "jinja2")
 class FitInputs:
     """The content of the files of a fit.
 
-    With a cluster, ``held`` are the training rows on the workers, and ``train`` is a random sample of them.
+    With a cluster or a memory limit, ``held`` are the training rows on the workers or in their files, and ``train`` is
+    a random sample of them.
     """
 
     reader: RowReader
@@ -57,7 +59,7 @@ class FitInputs:
     train: FileRows | None
     metric: MetricOption
     subject_to: SubjectToOption
-    held: ClusterTable | None
+    held: ClusterTable | BlockTable | None
 
     @property
     def layout(self) -> Layout:
@@ -72,7 +74,7 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     writer = RunWriter(request.out, force=request.force, resume=request.resume)
-    with _on_cluster(request) as held:
+    with _held_rows(request) as held:
         given = _read(request, held)
         header = _header(request, given)
         if writer.resumed:
@@ -110,17 +112,23 @@ def summary(out: Path, metrics: Any) -> dict[str, Any]:
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-def _on_cluster(request: FitRequest) -> AbstractContextManager[ClusterTable | None]:
-    """Yield the training rows on the cluster of ``--scheduler``; without a cluster, None, and Dask is not imported."""
-    if request.scheduler is None or request.train is None:
+def _held_rows(request: FitRequest) -> AbstractContextManager[ClusterTable | BlockTable | None]:
+    """Yield the training rows on the cluster of ``--scheduler``, or in the files of ``--memory-limit``; else None."""
+    if request.train is None:
+        return nullcontext()
+    if request.memory_limit is not None:
+        from postshift.cli.block_table import BlockTable
+
+        return nullcontext(BlockTable(request.train, memory_limit=request.memory_limit))
+    if request.scheduler is None:
         return nullcontext()
     from postshift.cli.cluster import cluster_table
 
     return cluster_table(request.train, request.scheduler)
 
 
-def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
-    """Read every file; if the training rows are on a cluster, read a random sample of them."""
+def _read(request: FitRequest, held: ClusterTable | BlockTable | None) -> FitInputs:
+    """Read every file; if the training rows are on a cluster or stay in their files, read a random sample of them."""
     from postshift.cli.subject_to_option import SubjectToOption
 
     val = read_rows(request.val)
@@ -143,7 +151,7 @@ def _read(request: FitRequest, held: ClusterTable | None) -> FitInputs:
         train_rows = None if train is None else reader.rows(train)
     except UsageError:
         if held is not None:
-            held.check(reader)  # raises an error that names the partition
+            held.check(reader)  # raises an error that names the partition, or the rows of the file
         raise
     subject_to = SubjectToOption.read(request, layout, model)
     subject_to.check(layout, metric, val_rows.groups)

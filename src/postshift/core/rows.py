@@ -141,6 +141,24 @@ class Rows:
             weights=None if found is None else read_only(found),
         )
 
+    @classmethod
+    def of_labels(cls, labels: Any, *, n_classes: int, weights: Any = None) -> Rows:
+        """Validate and hold rows of which only the labels count: their probabilities are equal, and take no memory.
+
+        Examples
+        --------
+        >>> Rows.of_labels([0, 1, 1], n_classes=2).n_classes
+        2
+        """
+        n_rows = len(labels)
+        found = check_weights(weights, n_rows=n_rows)
+        return cls(
+            eta=np.broadcast_to(1 / n_classes, (n_rows, n_classes)),
+            bases={CONSTANT: np.broadcast_to(1.0, (n_rows, 1))},
+            labels=read_only(check_labels(labels, n_rows=n_rows, n_classes=n_classes)),
+            weights=None if found is None else read_only(found),
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Drop the engines, and rows on a cluster, when the rows are sent to another process."""
         return {name: value for name, value in vars(self).items() if name not in ("engines", "whole")}

@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from postshift.core.rows import PHI, Rows
+from postshift.engines.blocks import BlockEngine
+from postshift.estimators.block_rows import drawn_rows
 from postshift.estimators.dask_lazy import lazily
 from postshift.estimators.dask_rows import DaskRows, in_memory, is_dask
 from postshift.estimators.model import DROP_ROWS, label_values
@@ -177,6 +179,9 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             out-of-fold probabilities. They must be sparse if eta_val is. If eta_train is a Dask collection, all
             arguments about the training rows must be Dask collections. They stay on the workers, and rules are chosen
             on a random sample of at most 200,000 rows. Dask collections of the validation rows are loaded into memory.
+            If eta_train is a :class:`~postshift.engines.BlockEngine`, its source also has the labels, as positions of
+            the classes, basis functions and weights. All rows stay in their files, and rules are chosen on such a
+            sample.
         phi_val, phi_train : array-like of shape (n, L), or mapping of names to such, optional
             Basis functions: where the weights may differ. If there are several bases, each is tried.
         sample_weight_val, sample_weight_train : array-like of shape (n,), optional
@@ -201,7 +206,10 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             self.classes_ = read_classes(self.classes, n_columns_of(eta_val, name="eta_val"))
             val = self._rows_of("val")(eta_val, named_phi(phi_val), y=y_val, weights=sample_weight_val)
             train = None
-            if is_dask(eta_train):
+            if isinstance(eta_train, BlockEngine):
+                _check_in_source(y_train=y_train, phi_train=phi_train, sample_weight_train=sample_weight_train)
+                train = drawn_rows(eta_train, n_classes=len(self.classes_), seed=seed_of(self.random_state))
+            elif is_dask(eta_train):
                 train = self._drawn_rows(eta_train, phi_train, y_train, sample_weight_train, stack)
             elif eta_train is not None:
                 given = {"y": y_train, "weights": sample_weight_train}
@@ -334,6 +342,13 @@ def named_phi(phi: Any) -> dict[str, Any]:
     if phi is None:
         return {}
     return dict(phi) if isinstance(phi, Mapping) else {PHI: phi}
+
+
+def _check_in_source(**given: Any) -> None:
+    """Raise if labels, weights or basis functions are given beside a BlockEngine."""
+    for name, value in given.items():
+        if value is not None:
+            raise SettingError(f"{name} must be in the source of the BlockEngine, as eta_train is: leave it out here")
 
 
 def read_classes(classes: Any, n_classes: int) -> Any:

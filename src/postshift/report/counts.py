@@ -137,6 +137,13 @@ def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray
     mean change of their log-odds, over the rows where the model is unsure between them; rows where it is sure have no
     influence. If W is the same for all rows, ``exp(a)`` is W up to a factor. If the base is kept, all weights are 1.
     """
+    return solved_weights(*weight_sums(example_weights, eta, rows))
+
+
+def weight_sums(
+    example_weights: FloatArray, eta: FloatArray, rows: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the equations (m, m) and their right side (m,) of :func:`class_weights`, which add over blocks of rows."""
     raised = example_weights * np.maximum(eta, FLOOR)
     raised /= raised.sum(axis=1, keepdims=True)
     ratio = np.divide(raised, eta, out=np.ones_like(eta), where=eta >= SMALLEST)
@@ -144,7 +151,12 @@ def class_weights(example_weights: FloatArray, eta: FloatArray, rows: FloatArray
     held = eta if rows is None else eta * rows[:, None]
     apart = logs - (eta * logs).sum(axis=1, keepdims=True)
     laplacian = np.diag(held.sum(axis=0)) - held.T @ eta
-    found = np.linalg.lstsq(laplacian, (held * apart).sum(axis=0), rcond=1e-9)[0]
+    return laplacian, np.asarray((held * apart).sum(axis=0))
+
+
+def solved_weights(laplacian: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the weights (m,) of :func:`class_weights` from its equations."""
+    found = np.linalg.lstsq(laplacian, right, rcond=1e-9)[0]
     return np.asarray(np.exp(found - np.median(found)))
 
 

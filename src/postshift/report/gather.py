@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
-from postshift._validation import IntArray, check_eta, check_weights
+from postshift._validation import FloatArray, IntArray, check_eta, check_weights
 from postshift.core.rows import CONSTANT, PHI, Rows
 from postshift.estimators import PostShiftClassifier, PostShifter
 from postshift.estimators.dask_rows import in_memory
@@ -41,6 +41,7 @@ from postshift.report.facts import (
 )
 from postshift.report.frontier_facts import FrontierFacts
 
+_BLOCK_ROWS = 1 << 14  # their weights stay in the cache
 _BOUNDS = 15  # of the frontier
 _PACKAGES = ("postshift", "numpy", "scipy", "scikit-learn")
 
@@ -185,17 +186,34 @@ def both_labels(estimator: Any, table: Rows) -> tuple[IntArray, IntArray]:
 
 def weights_facts(estimator: Any, table: Rows, phi: Any = None) -> Weights:
     """Return the weights per class, over all rows and under every basis function that has rows."""
-    example_weights = effective_weights(estimator.rule_, table)
-    functions = []
-    for basis in dict.fromkeys(rule.basis for rule in estimator.rule_.rules if rule.basis != CONSTANT):
-        for column, name in zip(table.functions(basis).T, _function_names(estimator, basis, table, phi), strict=True):
-            held = column if table.weights is None else column * table.weights
-            if held.sum() > 0:
-                by_class = counts.class_weights(example_weights, table.eta, held).tolist()
-                n_rows = float(column.sum())
-                functions.append(FunctionWeights(basis=basis, name=name, n_rows=n_rows, by_class=tuple(by_class)))
-    overall = counts.class_weights(example_weights, table.eta, table.weights)
-    return Weights(by_class=tuple(overall.tolist()), functions=tuple(functions))
+    bases = list(dict.fromkeys(rule.basis for rule in estimator.rule_.rules if rule.basis != CONSTANT))
+    names = [(basis, name) for basis in bases for name in _function_names(estimator, basis, table, phi)]
+    columns = [column for basis in bases for column in table.functions(basis).T]
+    sizes = [float(column.sum()) for column in columns]
+    held = [column if table.weights is None else column * table.weights for column in columns]
+    counted = [place for place, each in enumerate(held) if each.sum() > 0]
+    overall, *by_function = _class_weights(estimator, table, [table.weights, *(held[place] for place in counted)])
+    functions = tuple(
+        FunctionWeights(basis=names[place][0], name=names[place][1], n_rows=sizes[place], by_class=by_class)
+        for place, by_class in zip(counted, by_function, strict=True)
+    )
+    return Weights(by_class=overall, functions=functions)
+
+
+def _class_weights(estimator: Any, table: Rows, counts_of_rows: list[FloatArray | None]) -> list[tuple[float, ...]]:
+    """Return the weights per class for several weights of the rows; blocks of rows are read one after the other."""
+    n_classes = table.n_classes
+    sums = [(np.zeros((n_classes, n_classes)), np.zeros(n_classes)) for _ in counts_of_rows]
+    first = 0
+    for block in table.blocks(_BLOCK_ROWS):
+        example_weights = effective_weights(estimator.rule_, block)
+        for total, rows in zip(sums, counts_of_rows, strict=True):
+            some = None if rows is None else rows[first : first + block.n_rows]
+            laplacian, right = counts.weight_sums(example_weights, block.eta, some)
+            total[0][:] += laplacian
+            total[1][:] += right
+        first += block.n_rows
+    return [tuple(counts.solved_weights(*total).tolist()) for total in sums]
 
 
 def _function_names(estimator: Any, basis: str, table: Rows, phi: Any) -> list[str]:

@@ -210,9 +210,17 @@ class _Cells:
 
 def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct codes in the order of the rows, not of the class numbers, and the position of each row."""
-    found, first, place = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return found[order], np.argsort(order)[place]
+    n_rows, n_codes = len(codes), int(codes.max(initial=-1)) + 1
+    if n_codes > n_rows:
+        found, first, place = np.unique(codes, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return found[order], np.argsort(order)[place]
+    first = np.full(n_codes, n_rows)  # tables of codes take less time than sorting the rows
+    first[codes[::-1]] = np.arange(n_rows)[::-1]  # the last value stays: that of the first row
+    found = np.argsort(first, kind="stable")[: np.count_nonzero(first < n_rows)]
+    numbers = np.empty(n_codes, dtype=np.intp)
+    numbers[found] = np.arange(len(found))
+    return found, numbers[codes]
 
 
 def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:

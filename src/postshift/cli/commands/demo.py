@@ -87,7 +87,7 @@ def _write_files(out: Path) -> dict[str, Path]:
     from sklearn.model_selection import cross_val_predict, train_test_split
 
     from postshift.cli.errors import FileError
-    from postshift.cli.files.file_table import write_table
+    from postshift.cli.files.table_writer import write_table
     from postshift.datasets.bundled import load_embedded
 
     digits = load_embedded("digits")

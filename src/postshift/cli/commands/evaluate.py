@@ -45,7 +45,8 @@ def command(
     with console.warnings_shown():
         loaded = LoadedRun.open(run, trust_model=trust_model)
         how: dict[str, Any] = {"metric": metric, "pos_label": pos_label, "trust_metric": trust_metric}
-        found = evaluated(loaded, data, label=label, groups=groups, scheduler=scheduler, **how)
+        with console.reading(data.name) as step:
+            found = evaluated(loaded, data, label=label, groups=groups, scheduler=scheduler, step=step, **how)
     if found["used_for_the_fit"]:
         console.note(
             f"warning: these are the {found['used_for_the_fit']} rows of the fit, and their scores are too high for "
@@ -62,14 +63,14 @@ def evaluated(
     label: str | None = None,
     groups: str | None = None,
     scheduler: str | None = None,
+    step: Any = None,
     **how: Any,
 ) -> dict[str, Any]:
-    """Return scores and confusion matrices of the rows of a file; ``how`` are arguments of :func:`scoring`."""
-    import numpy as np
+    """Return scores and confusion matrices of the rows of a file.
 
-    from postshift.cli.files.file_table import read_rows
+    ``step`` gets the number of rows that were read and of all rows; ``how`` are arguments of :func:`scoring`.
+    """
     from postshift.core.rows import Rows
-    from postshift.estimators.model import positions
     from postshift.estimators.subject_to import new_records
     from postshift.estimators.task import compare_labels
     from postshift.metrics.resolve import metadata_names
@@ -77,20 +78,17 @@ def evaluated(
     from postshift.report.gather import metric_facts
 
     chosen, reader = scoring(loaded, label=label, groups=groups, **how)
+    columns = metadata_names(chosen.metric)
     if scheduler is None:
-        rows = reader.rows(read_rows(data))
-        labels = loaded.labels(rows)
+        rows = _labelled_rows(loaded, reader, data, columns=columns, step=step)
     else:
         from postshift.cli.cluster import labelled_rows
 
-        read = metadata_names(chosen.metric)
-        rows, labels = labelled_rows(loaded, reader, data, columns=read, scheduler=scheduler)
-    shifter = loaded.shifter
+        rows = labelled_rows(loaded, reader, data, columns=columns, scheduler=scheduler)
+    shifter, n_classes = loaded.shifter, len(reader.layout.class_values)
     chosen.check(reader.layout, rows.groups, asked=False)
-    truth = positions(rows.labels, shifter.classes_, name="the labels")
-    after = positions(labels, shifter.classes_, name="the predicted labels")
-    before = np.argmax(rows.eta, axis=1)
-    val = Rows.of(rows.eta, labels=truth, weights=rows.weights)
+    truth, before, after = rows.truth, rows.before, rows.after
+    val = Rows.of_labels(truth, n_classes=n_classes, weights=rows.weights)
     records = new_records(shifter, after, val=val, groups=rows.groups)
     found = compare_labels(
         chosen.metric,
@@ -114,13 +112,27 @@ def evaluated(
         "changed": int((before != after).sum()),
         "classes": list(reader.layout.class_values),
         "confusion": {
-            name: confusion(truth, each, n_classes=rows.eta.shape[1], weights=rows.weights).tolist()
+            name: confusion(truth, each, n_classes=n_classes, weights=rows.weights).tolist()
             for name, each in (("before", before), ("after", after))
         },
         "positive_class": about.positive,
         "used_for_the_fit": _side_of_fit(loaded, rows.table.digest),
         "less_is_better": about.is_cost,
     }
+
+
+def _labelled_rows(loaded: Any, reader: Any, data: Path, *, columns: Any, step: Any) -> Any:
+    """Read and label the rows of a file, block by block; only labels, weights, groups and ``columns`` are kept."""
+    from postshift.cli.files.table_blocks import TableBlocks
+    from postshift.cli.run.labelled_rows import LabelledRows
+
+    table, found, n_read = TableBlocks(data), [], 0
+    for block in table.blocks():
+        found.append(LabelledRows.of(loaded, reader, columns, block))
+        n_read += len(found[-1])
+        if step is not None:
+            step(n_read, table.n_rows)
+    return LabelledRows.together(found, data, digest=table.digest())
 
 
 def scoring(

@@ -53,13 +53,14 @@ class FitRequest:
     random_state: int = 0
     n_jobs: int | None = None
     scheduler: str | None = None
+    memory_limit: str | None = None
     force: bool = False
     resume: bool = False
 
     def settings(self) -> dict[str, Any]:
         """Return the options that the result depends on, except the files."""
         files = ("val", "out", "train", "model", "unlabelled")
-        others = ("trust_model", "metric_timeout", "n_jobs", "scheduler", "force", "resume")
+        others = ("trust_model", "metric_timeout", "n_jobs", "scheduler", "memory_limit", "force", "resume")
         return {name: each for name, each in vars(self).items() if name not in (*files, *others)}
 
     def check(self) -> None:
@@ -79,6 +80,7 @@ class FitRequest:
                 "--scheduler is for training rows: name their Parquet files with --train, or leave it out; "
                 "validation rows are read into memory"
             )
+        self._check_memory_limit()
         if (self.metric is None) == (self.metric_command is None):
             raise UsageError(
                 "give one metric: either --metric NAME (postshift metrics lists the names) or --metric-command PROGRAM"
@@ -92,6 +94,20 @@ class FitRequest:
         elif self.less_is_better:
             raise UsageError("--less-is-better is for a --metric-command: leave it out")
         self._check_constraints()
+
+    def _check_memory_limit(self) -> None:
+        """Raise if the limit is no size, or if there are no rows that it is for."""
+        from postshift.cli.errors import UsageError
+        from postshift.engines.blocks.block_engine import bytes_of
+
+        if self.memory_limit is None:
+            return
+        if self.train is None or self.scheduler is not None:
+            raise UsageError(
+                "--memory-limit is for training rows in files that this process reads: add --train, and leave "
+                "--scheduler out"
+            )
+        bytes_of(self.memory_limit, name="--memory-limit")
 
     def _check_constraints(self) -> None:
         """Raise if options contradict the constraints, or need some that are not given."""
@@ -235,6 +251,13 @@ def command(
     random_state: Annotated[int, _rule(min=0, help="Seed of folds and random samples.")] = 0,
     n_jobs: Annotated[int | None, _rule(help="Number of processes; -1 for one per core.")] = None,
     scheduler: Scheduler = None,
+    memory_limit: Annotated[
+        str | None,
+        _rows(
+            help="Leave the training rows (Parquet or Arrow) in their files and read them in blocks, with at most this "
+            "much memory: '512 MB'. Rules are chosen on a random sample."
+        ),
+    ] = None,
     force: Annotated[bool, _run("--force", help="Replace an existing run when the new one is finished.")] = False,
     resume: Annotated[bool, _run("--resume", help="Resume a run that was stopped.")] = False,
     quiet: Quiet = False,

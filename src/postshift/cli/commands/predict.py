@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,8 +51,8 @@ def command(
     Example: postshift predict run new.parquet -o labels.parquet
     """
     from postshift.cli.errors import UsageError
-    from postshift.cli.files.file_table import check_output
     from postshift.cli.files.folders import check_label_folder
+    from postshift.cli.files.table_writer import check_output
     from postshift.cli.run.rule_file import LoadedRun
 
     console = Console(quiet=quiet, as_json=json)
@@ -65,7 +65,8 @@ def command(
         loaded = LoadedRun.open(run, trust_model=trust_model)
         columns = partial(new_columns, loaded, keep=keep, distribution=proba_out)
         if scheduler is None:
-            n_rows, changed = _write_labels(loaded.reader(), columns, data, output, keep=keep)
+            with console.reading(data.name) as step:
+                n_rows, changed = _write_labels(loaded.reader(), columns, data, output, keep=keep, step=step)
         else:
             from postshift.cli.cluster import write_labels
 
@@ -74,18 +75,29 @@ def command(
     console.result({"rows": n_rows, "changed": changed, "output": str(output)})
 
 
-def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: bool) -> tuple[int, int]:
-    """Write the labels to a file; return the number of rows and of changed labels."""
+def _write_labels(reader: Any, columns: Any, data: Path, output: Path, *, keep: bool, step: Any) -> tuple[int, int]:
+    """Write the labels to a file, block by block; return the number of rows and of changed labels."""
     import numpy as np
-    import pandas as pd
 
-    from postshift.cli.files.file_table import read_rows, write_table
+    from postshift.cli.files.table_blocks import TableBlocks
+    from postshift.cli.files.table_writer import NewRows, write_blocks
 
-    rows = reader.rows(read_rows(data))
-    new, changed = columns(rows)
-    frame = rows.table.frame if keep else pd.DataFrame({"row": np.arange(len(rows))})
-    write_table(frame.assign(**new), output)
-    return len(rows), changed
+    table, n_read, n_changed = TableBlocks(data), 0, 0
+
+    def labelled() -> Iterator[NewRows]:
+        nonlocal n_read, n_changed
+        for block in table.blocks():
+            rows = reader.rows(block)
+            new, changed = columns(rows)
+            if not keep:
+                new = {"row": np.arange(n_read, n_read + len(rows)), **new}
+            yield NewRows(given=block if keep else None, new=new)
+            n_read, n_changed = n_read + len(rows), n_changed + changed
+            if step is not None:
+                step(n_read, table.n_rows)
+
+    write_blocks(labelled(), output)
+    return n_read, n_changed
 
 
 def new_columns(loaded: Any, rows: Any, *, keep: bool, distribution: bool) -> tuple[dict[str, Any], int]:

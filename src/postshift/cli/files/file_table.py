@@ -1,4 +1,4 @@
-"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz by their suffix; written atomically."""
+"""Tables of rows in files: CSV, Parquet, Arrow/Feather and npz by their suffix."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from postshift._validation import unknown
 from postshift.cli.errors import FileError, UsageError, one_line
 from postshift.cli.files.separated import TableError, check_names, read_separated
-from postshift.core.archive import write_arrays, write_atomically
 
 # Arrays of an npz archive, and the option that names such a column in other formats.
 _ARRAYS = {"labels": "label", "groups": "groups", "weights": "sample_weight"}
@@ -42,6 +41,8 @@ class FileTable:
         Defaults of options that the format gives for this file: ``proba``, ``label``, ...
     segments : tuple of (str, int, int)
         Where the rows come from, if they are not all the rows of one file: file, first row in it, number of rows.
+    arrow : pyarrow.Table, optional
+        The same rows as they are in a file that is read block by block.
     """
 
     path: Path
@@ -49,10 +50,19 @@ class FileTable:
     digest: str
     usual: Mapping[str, str] = field(default_factory=dict)
     segments: tuple[tuple[str, int, int], ...] = ()
+    arrow: Any = None
 
     def __str__(self) -> str:
         """Return the file's name and number of rows."""
         return f"{self.path.name}, {len(self.frame):,} rows"
+
+    @property
+    def place(self) -> str:
+        """The name of the file in errors that count rows, with the rows if they are a block of the file."""
+        if len(self.segments) != 1:
+            return str(self.path)
+        file, first, n_rows = self.segments[0]
+        return f"{file} (rows {first} to {first + n_rows - 1})"
 
     def row(self, chosen: Any) -> str:
         """Return the number of the first row in a mask, with its file if there are several."""
@@ -90,7 +100,7 @@ def is_several(path: Path) -> bool:
 
 def read_table(file: Path) -> FileTable:
     """Return the table in a file of any format: .csv, .tsv (also .gz), .parquet, .feather, .arrow or .npz."""
-    read = _by_suffix(_READERS, file)
+    read = by_suffix(_READERS, file)
     content = read_bytes(file)
     try:
         frame, usual = read(content)
@@ -108,18 +118,6 @@ def read_table(file: Path) -> FileTable:
     if len(frame) == 0:
         raise UsageError(f"{file} has no rows: give a file with a header and rows")
     return FileTable(path=file, frame=frame, digest=digest_of(content), usual=usual)
-
-
-def write_table(frame: Any, file: Path) -> None:
-    """Write a frame in the format of the file's suffix; an interrupted write leaves the old file."""
-    check_output(file, force=True)
-    write_atomically(file, lambda stream: _WRITERS[suffix_of(file)](frame, stream))
-
-
-def check_output(file: Path, *, force: bool) -> None:
-    """Raise if a table cannot be written to this file."""
-    _by_suffix(_WRITERS, file)
-    check_place(file, force=force)
 
 
 def check_place(file: Path, *, force: bool) -> None:
@@ -175,7 +173,7 @@ def digest_of(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
+def by_suffix(table: Mapping[str, Any], file: Path) -> Any:
     """Return the entry for the suffix of a file."""
     kind = suffix_of(file)
     if kind not in table:
@@ -263,46 +261,4 @@ _READERS: dict[str, Callable[[bytes], Read]] = {
     ".feather": _read_arrow,
     ".arrow": _read_arrow,
     ".npz": _read_npz,
-}
-
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
-def _write_csv(separator: str) -> Callable[[Any, BinaryIO], object]:
-    """Return a writer of separated values."""
-    return lambda frame, stream: stream.write(
-        frame.to_csv(None, index=False, sep=separator, lineterminator="\n").encode()
-    )
-
-
-def _write_parquet(frame: Any, stream: BinaryIO) -> None:
-    """Write Parquet."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    stream.write(buffer.getvalue())
-
-
-def _write_arrow(frame: Any, stream: BinaryIO) -> None:
-    """Write an Arrow file, uncompressed so that every Arrow reader can read it."""
-    import pyarrow as pa
-
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    with pa.ipc.new_file(stream, table.schema) as writer:
-        writer.write_table(table)
-
-
-def _write_npz(frame: Any, stream: BinaryIO) -> None:
-    """Write each column as an array."""
-    arrays = {name: frame[name].to_numpy() for name in frame.columns}
-    plain = {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in arrays.items()}
-    write_arrays(stream, plain)
-
-
-_WRITERS: dict[str, Callable[[Any, BinaryIO], object]] = {
-    ".csv": _write_csv(","),
-    ".tsv": _write_csv("\t"),
-    PARQUET: _write_parquet,
-    ".feather": _write_arrow,
-    ".arrow": _write_arrow,
-    ".npz": _write_npz,
 }

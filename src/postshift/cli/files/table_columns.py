@@ -44,7 +44,7 @@ def numbers(table: FileTable, columns: Sequence[str], *, what: str) -> FloatArra
     bad = ~np.isfinite(found).all(axis=1)
     if bad.any():
         raise UsageError(
-            f"{table.path} has {int(bad.sum())} rows whose {what} are missing or infinite (first: {table.row(bad)}): "
+            f"{table.place} has {int(bad.sum())} rows whose {what} are missing or infinite (first: {table.row(bad)}): "
             "drop or correct these rows"
         )
     return np.asarray(found)
@@ -156,7 +156,7 @@ def labels_of(table: FileTable, column: str, *, names: Sequence[str], values: Se
         called = next((name for name in names if name.lower() in _MISSING), None)
         remedy = f"a class is called {called!r}: give it another name" if called else "drop these rows"
         raise UsageError(
-            f"{table.path} has {int(missing.sum())} rows without a label in column {column!r}, the first is "
+            f"{table.place} has {int(missing.sum())} rows without a label in column {column!r}, the first is "
             f"{table.row(missing)} (an empty cell, or a text such as NA that means one): {remedy}"
         )
     known = {name: place for place, name in enumerate(names)}
@@ -165,7 +165,7 @@ def labels_of(table: FileTable, column: str, *, names: Sequence[str], values: Se
         label = series.iloc[int(np.argmax(strange))]
         count = int((series.map(canonical) == canonical(label)).sum())
         raise UsageError(
-            f"label {str(label)!r} in column {column!r} of {table.path} ({count} rows, the first is "
+            f"label {str(label)!r} in column {column!r} of {table.place} ({count} rows, the first is "
             f"{table.row(strange)}) is not one of the {len(names)} classes ({listed(names)}): drop these rows, or add "
             "a column with the probabilities of this class"
         )

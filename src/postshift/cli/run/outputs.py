@@ -13,6 +13,7 @@ from postshift.cli.files.file_rows import FileRows
 from postshift.report.facts import Metric
 
 COPIED_CELLS = 1_000_000  # probabilities in validation.csv: about 20 MB
+COPIED_ROWS = 25_000  # more than the rows on which rules are compared, and which are held out
 _SEED = 0
 
 
@@ -56,9 +57,9 @@ def most_rows(n_classes: int) -> int:
     Examples
     --------
     >>> most_rows(10)
-    100000
+    25000
     """
-    return max(1, COPIED_CELLS // n_classes)
+    return max(1, min(COPIED_ROWS, COPIED_CELLS // n_classes))
 
 
 def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], phi: Mapping[str, Any]) -> str:
@@ -69,17 +70,18 @@ def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], p
     import pandas as pd
 
     held, values = shifter.held_out_, shifter.classes_.astype(object)
-    held_out = np.full(len(rows), None, dtype=object)
-    held_out[held.rows] = values[held.labels]
-    columns: dict[str, Any] = {"row": np.arange(len(rows))}
-    if rows.labels is not None:
-        columns["label"] = rows.labels.astype(object)
-    columns["before"] = values[np.argmax(rows.eta, axis=1)]
-    columns["after"] = shifter.predict(rows.eta, phi).astype(object)
-    columns["held_out"] = held_out
-    columns |= {f"p_{name}": rows.eta[:, place] for place, name in enumerate(class_names)}
     copied = _copied_rows(len(rows), most_rows(len(class_names)), first=held.rows)
-    return str(pd.DataFrame(columns).iloc[copied].to_csv(index=False, lineterminator="\n"))
+    eta, held_out = rows.eta[copied], np.full(len(copied), None, dtype=object)
+    kept = np.isin(held.rows, copied)
+    held_out[np.searchsorted(copied, held.rows[kept])] = values[held.labels[kept]]
+    columns: dict[str, Any] = {"row": copied}
+    if rows.labels is not None:
+        columns["label"] = rows.labels[copied].astype(object)
+    columns["before"] = values[np.argmax(eta, axis=1)]
+    columns["after"] = shifter.predict(eta, {name: each[copied] for name, each in phi.items()}).astype(object)
+    columns["held_out"] = held_out
+    columns |= {f"p_{name}": eta[:, place] for place, name in enumerate(class_names)}
+    return str(pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
 
 
 def _copied_rows(n_rows: int, most: int, *, first: IntArray) -> IntArray:
@@ -87,6 +89,8 @@ def _copied_rows(n_rows: int, most: int, *, first: IntArray) -> IntArray:
     if n_rows <= most:
         return np.arange(n_rows)
     rng = np.random.default_rng(_SEED)
-    others = np.setdiff1d(np.arange(n_rows), first)
+    is_other = np.ones(n_rows, dtype=bool)
+    is_other[first] = False
+    others = np.flatnonzero(is_other)
     some = first if len(first) <= most else rng.choice(first, size=most, replace=False)
     return np.sort(np.concatenate([some, rng.choice(others, size=most - len(some), replace=False)]))

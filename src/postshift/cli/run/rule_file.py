@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray
+from postshift._validation import FloatArray, IntArray
 from postshift.basis import Basis
 from postshift.cli.basis_option import FittedBasis
 from postshift.cli.errors import listed
@@ -65,6 +65,11 @@ class LoadedRun:
         """Return the labels of rows."""
         with self.rule_as_written():
             return self.shifter.predict(rows.eta, self.phi(rows))
+
+    def codes(self, rows: FileRows) -> IntArray:
+        """Return the labels of rows as positions of classes."""
+        with self.rule_as_written():
+            return self.shifter.rule_.labels(self.shifter._new_rows(rows.eta, self.phi(rows)))  # type: ignore[no-any-return]  # noqa: SLF001
 
     def distribution(self, rows: FileRows) -> Any:
         """Return the shifted class distribution of rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from typing import Any
@@ -88,30 +89,59 @@ class BlockEngine(PassEngine):
         return self._source.n_bases
 
     def _summed(self, method: str, *arguments: Any, **options: bool) -> Any:
-        """Return the sums over all blocks; the first pass checks the rows, later ones compare them with the first."""
+        """Return the sums over all blocks."""
         most_rows = min(self._rows_at_a_time(*self._sizes(method, **options)), self._most_rows)
-        found = FileFingerprint()
 
         def one(block: RowBlock) -> Any:  # a function, so that a block is freed before the next one is read
-            found.add(block)
             return getattr(self._engine(block), method)(*arguments, **options)
 
-        parts = map(one, self._source.blocks(most_rows))
+        parts = map(one, self.read(most_rows))
         total = next(parts, None)
-        if total is not None:
-            total = reduce(add, parts, total)
+        if total is None:
+            raise ShapeError("the source must have at least one row. Got none")
+        return reduce(add, parts, total)
+
+    @property
+    def source(self) -> BlockSource:
+        """Where the rows are."""
+        return self._source
+
+    def over(self, source: BlockSource) -> BlockEngine:
+        """Return an engine with the same settings over another source, such as another basis of the same rows."""
+        return BlockEngine(
+            source,
+            memory_limit=self._limit,
+            block_rows=self._most_rows,
+            n_threads=self._n_threads,
+            kernels=self._kernels,
+            n_categories=self._n_categories,
+        )
+
+    def read(self, block_rows: int | None = None) -> Iterator[RowBlock]:
+        """Yield all rows in blocks, in one pass; the first pass checks them, later ones compare them with the first."""
+        if block_rows is None:
+            block_rows = min(self._rows_at_a_time(*self._sizes("label_sums")), self._most_rows)
+        found = FileFingerprint()
+        for block in self._source.blocks(block_rows):
+            found.add(block)
+            if self._first is None:
+                block.check(n_labels=self._n_categories)
+                self._has_weight |= block.has_weight
+            yield block
+            del block
+        self._compare(found, block_rows)
+
+    def _compare(self, found: FileFingerprint, block_rows: int) -> None:
+        """Raise if a pass did not read the rows that the source announced, or that the first pass read."""
         if self._first is None:
             found.check_rows(self._source.n_rows)
             if not self._has_weight:
                 raise WeightError("at least one weight must be above 0. Got weights that are 0 in every row")
             self._first = found
         elif found != self._first:
-            for block in self._source.blocks(most_rows):
+            for block in self._source.blocks(block_rows):
                 block.check(n_labels=self._n_categories)  # its error, if any, says which rows
             found.check_same(self._first)
-        if total is None:
-            raise ShapeError("the source must have at least one row. Got none")
-        return total
 
     def _sizes(self, method: str, *, confusions: bool = False, influence: bool = False, **_: Any) -> tuple[int, int]:
         """Return the size of a table of a pass, and how many numbers it computes of each row beside a few m and L."""
@@ -128,10 +158,7 @@ class BlockEngine(PassEngine):
         return (n_hits * n_classes, n_features) if confusions else (n_hits, 0)
 
     def _engine(self, block: RowBlock) -> MemoryEngine:
-        """Return an engine over one block, which is checked in the first pass."""
-        if self._first is None:
-            block.check(n_labels=self._n_categories)
-            self._has_weight |= block.has_weight
+        """Return an engine over one block."""
         rows = block.converted()
         return MemoryEngine(
             rows,
