@@ -52,6 +52,7 @@ def test_indices_out_of_order_duplicates_and_stored_zeros(index):
         (sparse.csr_array([[0.5, 0.5], [0.8, 0.5]]), ProbabilityError, r"sum above 1 \(the largest is 1.3\)"),
         (sparse.csr_array([[0.5], [0.8]]), ShapeError, "at least one row and 2 classes"),
         (sparse.csr_array((0, 3)), ShapeError, "at least one row"),
+        (sparse.csr_array((2, 3_000_000)), ShapeError, "at most 2,000,000 classes. Got 3,000,000"),
         (sparse.csr_array([[1j, 0]]), ShapeError, "real numbers"),
     ],
 )

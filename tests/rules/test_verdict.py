@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from postshift import Rows
-from postshift.metrics import Accuracy, GMean
+from postshift.metrics import Accuracy, FBeta, GMean
 from postshift.rules import Problem
 from postshift.rules.verdict import compare
 
@@ -111,3 +112,30 @@ def test_the_base_itself_gains_nothing_for_certain():
     found = compare(problem_of(truth), base, base, same=True)
     assert found.intervals.gain == (0, 0)
     assert found.intervals.score == found.intervals.base
+
+
+def test_the_noise_of_very_many_classes_is_that_of_new_rows():
+    """A class of one row has the same F1 whatever the share of its row: only missing rows show the noise."""
+    rng = np.random.default_rng(0)
+    n_rows, n_classes, metric = 600, 400, FBeta(average="macro_present")
+    found = []
+    for _ in range(30):
+        truth = rng.integers(n_classes, size=n_rows)
+        rule, base = (
+            np.where(rng.random(n_rows) < right, truth, rng.integers(n_classes, size=n_rows)) for right in (0.6, 0.5)
+        )
+        rows = Rows.of(sparse.csr_array((n_rows, n_classes)), labels=truth)
+        found.append(compare(Problem.labelled(None, rows, metric), rule, base))
+    gains = np.array([each.gain for each in found])
+    assert np.mean([each.noise for each in found]) == pytest.approx(gains.std(), rel=0.4)
+    assert np.mean([each.intervals.gain[0] <= gains.mean() <= each.intervals.gain[1] for each in found]) > 0.8
+
+
+def test_clusters_of_very_many_classes_are_drawn_together():
+    rng = np.random.default_rng(0)
+    truth, labels = rng.integers(400, size=(2, 300))
+    truth, base = np.repeat(truth, 4), np.repeat(labels, 4)
+    labels = np.where(np.repeat(rng.random(300) < 0.3, 4), truth, base)
+    problem = Problem.labelled(None, Rows.of(sparse.csr_array((1200, 400)), labels=truth), FBeta(average="macro"))
+    alone, together = (compare(problem, labels, base, clusters=each) for each in (None, np.repeat(np.arange(300), 4)))
+    assert together.noise > 1.5 * alone.noise

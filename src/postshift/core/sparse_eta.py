@@ -15,6 +15,8 @@ from scipy import sparse
 from postshift._validation import MIN_CLASSES, SUM_TOLERANCE, FloatArray, IntArray, wrong_rows
 from postshift.exceptions import ProbabilityError, ShapeError
 
+MOST_CLASSES = 2_000_000  # codes of three classes must be below 2^63
+
 
 def check_sparse_eta(eta: Any, *, name: str = "eta") -> Any:
     """Return sparse probabilities as a CSR array in float64: indices sorted, no duplicates, no stored zeros.
@@ -33,6 +35,8 @@ def check_sparse_eta(eta: Any, *, name: str = "eta") -> Any:
         raise ShapeError(
             f"{name} must have at least one row and {MIN_CLASSES} classes. Got shape {table.shape} instead"
         )
+    if n_classes > MOST_CLASSES:
+        raise ShapeError(f"{name} must have at most {MOST_CLASSES:,} classes. Got {n_classes:,} instead")
     sums = np.asarray(table.sum(axis=1)).reshape(-1)
     low = np.zeros(n_rows, dtype=bool)
     low[_rows_of(table, np.flatnonzero(table.data < 0))] = True

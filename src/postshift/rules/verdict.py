@@ -3,7 +3,8 @@
 The rows are counted in the cells of a table: category r (the true class, or group and class), label i of the rule,
 label j of the base. The shares of the cells are unknown; given the counts, they are drawn from a Dirichlet
 distribution, and the metric is computed for every draw. This is the Bayesian bootstrap, with a few prior rows: without
-them, a rule that differs from the base on three rows, all in its favour, would be better with certainty.
+them, a rule that differs from the base on three rows, all in its favour, would be better with certainty. If there are
+many categories with few rows each, rows are drawn with replacement instead (``_resampled_scores``).
 
 Notation
 --------
@@ -33,7 +34,8 @@ from postshift.rules.problem import Problem
 Kind = Literal["worth it", "may be noise", "not worth it"]
 DRAWS = 400
 FEWEST_DRAWS = 100
-_DRAWN_MASSES = 2_000_000  # with more than 5,000 cells, there are fewer draws
+MANY, FEW_EACH = 100, 10  # with more categories, and fewer rows of each on average, rows are drawn, not shares
+_DRAWN_MASSES = 2_000_000  # of rows of very many classes; with more than 5,000 rows, there are fewer draws
 LEVEL = 0.95  # of the intervals
 PRIOR_DISAGREEMENT = 1.0  # prior rows on which the rule is right and the base wrong, and as many the other way round
 PRIOR_ROWS = 1.0  # prior rows of a category (for a metric of recalls), or of all rows, on which both agree
@@ -119,7 +121,12 @@ def compare(
         Seed of the draws.
     """
     score, base_score = without_queries(problem.label_scores([labels, base]))
-    drawn = _drawn_scores(problem, labels, base, clusters=clusters, rng=np.random.default_rng([seed, 2]))
+    n_present = np.count_nonzero(problem.counts)
+    many = n_present > MANY and len(labels) < FEW_EACH * n_present
+    draw = _resampled_scores if many else _drawn_scores
+    drawn = draw(problem, labels, base, clusters=clusters, rng=np.random.default_rng([seed, 2]))
+    if many:
+        drawn += np.array([score, base_score]) - drawn.mean(axis=0)
     if same:
         drawn[:, 0] = drawn[:, 1]
     return summary(score, base_score, drawn, widened=REFIT if refitted else 1.0)
@@ -155,14 +162,33 @@ def _drawn_scores(
     cells = _Cells.of(problem, labels, base, clusters=clusters)
     n_cells = len(cells.shapes) if problem.val.is_sparse else problem.n_categories * problem.n_classes
     at_once = max(1, _DRAWN_CELLS // n_cells)
-    n_draws = max(FEWEST_DRAWS, min(DRAWS, _DRAWN_MASSES // len(cells.shapes)))
     found = []
-    for done in range(0, n_draws, at_once):
-        masses = cells.draw(min(at_once, n_draws - done), rng)
+    for done in range(0, DRAWS, at_once):
+        masses = cells.draw(min(at_once, DRAWS - done), rng)
         shares = masses / masses.sum(axis=1, keepdims=True)
         pair = [problem.label_values(shares, cells.categories, each) for each in (cells.labels, cells.base)]
         found.append(np.stack(pair, axis=1))
     return np.concatenate(found)
+
+
+def _resampled_scores(
+    problem: Problem, labels: IntArray, base: IntArray, *, clusters: Any, rng: np.random.Generator
+) -> FloatArray:
+    """Return the metric (B, 2) of the rule and of the base for rows, or clusters, that count a random number of times.
+
+    It is for very many classes. Most have a row or two, and the score of a class of one row does not depend on the
+    share of the row: only rows that may be missing show how much the score depends on them.
+    """
+    categories, shares = problem.confusion_rows(slice(None))
+    of_cluster = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    n_draws = max(FEWEST_DRAWS, min(DRAWS, _DRAWN_MASSES // len(labels)))
+    found = []
+    for _ in range(n_draws):
+        weights = shares * rng.poisson(size=of_cluster.max() + 1)[of_cluster]
+        kept = np.flatnonzero(weights)
+        given = weights[None, kept] / weights[kept].sum()
+        found.append([problem.label_values(given, categories[kept], each[kept])[0] for each in (labels, base)])
+    return np.array(found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
