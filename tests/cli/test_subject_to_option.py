@@ -105,6 +105,7 @@ def test_what_is_shown(folder, tmp_path):
     assert "rate[cat]" in scored
 
 
+@pytest.mark.slow
 def test_a_guarantee_is_stored_and_said(folder, tmp_path):
     more = ("--subject-to", "rate[cat] <= 0.5", "--unlabelled", folder / "rows.csv")
     done = fit(folder, tmp_path / "run", *CERTIFIED, *more)
@@ -127,6 +128,7 @@ def test_a_guarantee_is_stored_and_said(folder, tmp_path):
     assert "With a confidence of 90" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_nothing_can_be_certified(folder, tmp_path):
     asked = ("--subject-to", "recall[cat] >= 0.999", "--confidence", 0.95)
     done = fit(folder, tmp_path / "run", *asked)

@@ -76,6 +76,7 @@ def test_the_rule_that_is_left_is_fitted_to_all_rows(method, rows, made):
     assert memory.diagnostics_.n_drawn is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_drawn")
 def test_an_average_is_fitted_to_the_draw(rows, made):
     model, X, y, X_val, y_val = rows

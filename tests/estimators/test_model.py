@@ -24,6 +24,7 @@ def test_repeated_splits_do_not_make_more_rows():
     assert often.diagnostics_.choice.noise > once.diagnostics_.choice.noise / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("metric", ["balanced_accuracy", lambda t, p: float(balanced_accuracy_score(t, p))])
 def test_groups_stay_together_in_the_choice(frozen, metric):

@@ -60,6 +60,7 @@ def _folds(data):
     return list(StratifiedKFold(3).split(data.X, data.y))
 
 
+@pytest.mark.slow
 def test_folds_in_processes_give_the_same():
     data = noisy()
     one, two = (simple(n_jobs=n).fit(data.X, data.y) for n in (1, 2))

@@ -96,6 +96,7 @@ def test_the_average_is_told_by_its_own_score(rare_classes):
     assert said in reason
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(seed=st.integers(0, 20), method=st.sampled_from(["auto", "paper", "influence", "smoothed plug-in", "stack"]))
 def test_example_weights_times_probabilities_are_the_labels(seed, method):

@@ -99,6 +99,7 @@ def test_what_it_refuses():
 # -- by queries ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["soft", "hard"])
 @pytest.mark.parametrize("n_classes", [2, 10, 100])
 def test_by_queries_alone(kind, n_classes, record_property):

@@ -80,6 +80,7 @@ def test_bounds_that_cannot_be_met_are_left_out():
     assert [point.bound for point in made.points(np.array([0.5, 1.01]))] == [0.5]
 
 
+@pytest.mark.slow
 def test_the_certified_part_is_the_beginning_of_a_fixed_sequence():
     eta, _ = drawn(4000, 7)
     made = tracer(1000)

@@ -114,6 +114,7 @@ def test_the_base_itself_gains_nothing_for_certain():
     assert found.intervals.score == found.intervals.base
 
 
+@pytest.mark.slow
 def test_the_noise_of_very_many_classes_is_that_of_new_rows():
     """A class of one row has the same F1 whatever the share of its row: only missing rows show the noise."""
     rng = np.random.default_rng(0)

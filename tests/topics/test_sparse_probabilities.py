@@ -60,6 +60,7 @@ def test_auto_takes_the_best_of_the_rules_that_read_sparse_rows(shifter):
     )
 
 
+@pytest.mark.slow
 def test_the_gain_is_that_of_new_rows():
     eta, y = draw(4000, 3000)
     new, new_y = draw(20_000, 3000, seed=1)
