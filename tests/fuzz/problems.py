@@ -92,6 +92,8 @@ def _expected(name, rows):
         stem, place = name
         return RATES[stem](rows.truth, rows.found, labels=[place], average="macro", zero_division=0, **how)
     stem, _, average = name.partition("_")
+    if average == "macro_present":
+        labels, average = np.unique(rows.truth), "macro"
     if stem in RATES and average in AVERAGES:
         return RATES[stem](rows.truth, rows.found, labels=labels, average=average, zero_division=0, **how)
     return OTHERS[name](rows)
