@@ -199,7 +199,7 @@ COMPARISONS: tuple[Comparison, ...] = (
             ),
             goal=Goal(bound=10),
         )
-        for n_bases in (5, 20)
+        for n_bases in (5,)
     ),
     Comparison(
         name="prediction",

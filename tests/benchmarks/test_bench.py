@@ -29,7 +29,6 @@ GOALS = {
     "auto-balanced-accuracy": ">= 20x",
     "xcolumns-defaults": ">= 10x",
     "rates-5": ">= 10x",
-    "rates-20": ">= 10x",
     "evolution": ">= 20x",
     "default-50": "<= 30x",
     "default-100": "<= 20x",
