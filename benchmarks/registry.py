@@ -190,16 +190,18 @@ COMPARISONS: tuple[Comparison, ...] = (
     *(
         Comparison(
             name=f"rates-{n_bases}",
-            title=f"rate program, n 1e5, against HiGHS on all rows, n 5e4, m 10, L {n_bases}, hard clusters",
+            title=f"rate program, n 1e5, against HiGHS on all rows, n 5e4, m 10, L {n_bases}, hard clusters, "
+            f"{n_bases * n_limited} limits",
             run=_single(
                 rates.against_all_rows,
                 n_bases=n_bases,
+                n_limited=n_limited,
                 full={"n": 100_000, "n_few": 50_000},
                 quick={"n": 6_000, "n_few": 4_000, "repeats": 1},
             ),
             goal=Goal(bound=10),
         )
-        for n_bases in (5,)
+        for n_bases, n_limited in ((5, 10), (20, 5))
     ),
     Comparison(
         name="prediction",
