@@ -25,6 +25,24 @@ def test_diagnostics_are_part_of_the_result():
     np.testing.assert_allclose(found.alpha, [[0.25, 0.5], [2.0, 0.0]], atol=1e-12)
 
 
+@pytest.mark.parametrize("n_null", [0, 1, 30])
+@pytest.mark.parametrize("shape", [(140, 140), (150, 140), (140, 150)])
+def test_a_large_system_has_the_solution_of_the_svd(shape, n_null, monkeypatch):
+    """With null directions, that of minimum norm; the extreme singular values are estimates from below and above."""
+    rng = np.random.default_rng(0)
+    rank = min(shape) - n_null
+    left, right = (np.linalg.qr(rng.normal(size=(size, rank)))[0] for size in shape)
+    sigma, gains = left * np.geomspace(1, 1e-4, rank) @ right.T, rng.normal(size=shape[0])
+    large = solve(sigma, gains, n_bases=2)
+    monkeypatch.setattr(elicit, "_LARGE", np.inf)
+    exact = solve(sigma, gains, n_bases=2)
+    assert large.rank == exact.rank == rank
+    np.testing.assert_allclose(large.alpha, exact.alpha, rtol=0, atol=1e-8 * np.abs(exact.alpha).max())
+    assert large.residual == pytest.approx(exact.residual, abs=1e-8)
+    assert 0.5 * exact.largest <= large.largest <= exact.largest * (1 + 1e-9)
+    assert exact.smallest * (1 - 1e-9) <= large.smallest <= 2 * exact.smallest
+
+
 def test_ridge_shrinks():
     sigma, gains = np.diag([2.0, 1.0]), np.ones(2)
     plain, shrunk = (solve(sigma, gains, n_bases=1, ridge=ridge) for ridge in (0.0, 0.25))

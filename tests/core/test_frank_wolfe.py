@@ -91,6 +91,19 @@ def test_a_flat_metric_returns_the_start():
     np.testing.assert_array_equal(fit.mixture.predict(problem.val.eta, problem.val.phi), expected)
 
 
+def test_a_run_ends_when_the_score_has_settled():
+    problem = make_problem(seed=1, n_bases=1)
+    whole = fw_eg(problem.train, problem.val, GMean(), max_iter=30)
+    scores = [line.score for line in whole.trace]
+    ranges = [max(scores[t - 4 : t + 1]) - min(scores[t - 4 : t + 1]) for t in range(5, 31)]
+    tol = sorted(ranges)[len(ranges) // 2]
+    settled = fw_eg(problem.train, problem.val, GMean(), max_iter=30, tol=tol)
+    assert (whole.status, settled.status) == ("finished", "settled")
+    assert settled.iterate == 5 + next(t for t, each in enumerate(ranges) if each < tol) < 30
+    assert settled.score == scores[settled.iterate]
+    assert len(settled.vertices) == settled.iterate
+
+
 def test_a_trap_on_the_way_returns_the_best_iterate():
     """The G-mean's gradient is 0 where a recall is 0: a run that falls in there gives what it had before."""
 

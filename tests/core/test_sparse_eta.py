@@ -116,7 +116,11 @@ def test_rows_hold_sparse_eta_without_a_basis():
     assert rows.is_sparse
     assert (rows.n_rows, rows.n_classes, rows.n_bases) == (4, 3, 1)
     np.testing.assert_allclose(rows.mean_eta(), dense.mean_eta())
-    np.testing.assert_allclose(rows.largest_eta(), dense.largest_eta())
+    least = DENSE.max(axis=1).min()
+    assert rows.is_certain(least)
+    assert dense.is_certain(least)
+    assert not rows.is_certain(least + 0.01)
+    assert not dense.is_certain(least + 0.01)
     np.testing.assert_array_equal(rows.take(np.array([3, 0])).eta.toarray(), DENSE[[3, 0]])
     with pytest.raises(BasisError, match="only the constant basis"):
         Rows.of(sparse.csr_array(DENSE), phi=np.ones((4, 1)))

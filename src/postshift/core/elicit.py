@@ -32,6 +32,7 @@ from postshift.exceptions import SingularProbesError
 
 RCOND = 1e-10  # singular values below this share of the largest count as zero
 _SMALL = 64  # up to this many unknowns, the SVD is as fast and its diagnostics are exact
+_LARGE = 128  # from this many unknowns on, a pivoted QR is four times as fast as the SVD
 MAX_CONDITION = 1e6  # of the small systems; above it, the SVD is used
 _POWER_STEPS = 8
 
@@ -126,14 +127,16 @@ def solve(
     ridge : float
         Shrinks along each singular direction as ``s / (s^2 + ridge s_max^2)``; 0 is plain least squares.
     """
-    left, values, right = scipy.linalg.svd(sigma, full_matrices=False)
-    rank = int(np.count_nonzero(values > rcond * values[0])) if values[0] > 0 else 0
-    if rank == 0:
+    if not sigma.any():
         raise SingularProbesError(
             f"none of the {len(gains)} probes changed a confusion entry of the training rows that has a weight (rank "
             "0); the basis is empty on the training rows: give one that covers them, or start from a classifier that "
             "predicts more than one class"
         )
+    if sigma.shape[1] >= _LARGE and ridge == 0:
+        return _solve_large(sigma, gains, n_bases=n_bases, rcond=rcond)
+    left, values, right = scipy.linalg.svd(sigma, full_matrices=False)
+    rank = int(np.count_nonzero(values > rcond * values[0]))
     kept = values[:rank]
     shrunk = kept / (kept**2 + ridge * kept[0] ** 2)
     alpha = right[:rank].T @ (shrunk * (left[:, :rank].T @ gains))
@@ -142,6 +145,30 @@ def solve(
         rank=rank,
         largest=float(values[0]),
         smallest=float(values[rank - 1]),
+        residual=float(np.linalg.norm(sigma @ alpha - gains)),
+    )
+
+
+def _solve_large(sigma: FloatArray, gains: FloatArray, *, n_bases: int, rcond: float) -> Elicitation:
+    """Solve by a pivoted QR, ``sigma P = Q R``; the first rows of R, as many as the rank, are factored once more."""
+    q, r, order = scipy.linalg.qr(sigma, mode="economic", pivoting=True)
+    sizes = np.abs(np.diagonal(r))
+    rank = int(np.count_nonzero(sizes > rcond * sizes[0]))
+    z, s = scipy.linalg.qr(r[:rank].T, mode="economic")
+    q, back = q[:, :rank], np.argsort(order)
+
+    def solved(right: FloatArray) -> FloatArray:
+        return np.asarray((z @ scipy.linalg.solve_triangular(s, q.T @ right, trans="T"))[back])
+
+    def solved_transposed(alpha: FloatArray) -> FloatArray:
+        return np.asarray(q @ scipy.linalg.solve_triangular(s, z.T @ alpha[order]))
+
+    alpha = solved(gains)
+    return Elicitation(
+        alpha=alpha.reshape(n_bases, -1),
+        rank=rank,
+        largest=_growth(lambda each: sigma @ each, lambda each: sigma.T @ each, alpha.shape),
+        smallest=1 / _growth(solved, solved_transposed, gains.shape),
         residual=float(np.linalg.norm(sigma @ alpha - gains)),
     )
 

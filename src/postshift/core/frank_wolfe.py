@@ -25,7 +25,8 @@ from postshift.core.sums import Classifier, ClassifierSums, Engine
 from postshift.core.weighting import Weighting
 from postshift.exceptions import BudgetError, ShapeError
 
-Status = Literal["finished", "flat"]
+Status = Literal["finished", "settled", "flat"]
+_SETTLED_OVER = 5  # iterates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,8 +130,8 @@ class Iteration:
 class FitResult:
     """The result of a run.
 
-    ``status`` is "finished", or "flat" if no probe changed the metric any more. The result is the last iterate, or the
-    best one if the run is flat. ``vertices`` are all plug-in classifiers of the run.
+    ``status`` is "finished", "settled" if the score stopped changing, or "flat" if no probe changed the metric. The
+    result is the last iterate, or the best one if the run is flat. ``vertices`` are all plug-in classifiers of the run.
     """
 
     mixture: Mixture
@@ -155,9 +156,10 @@ def frank_wolfe(
     *,
     step: Callable[[int], float],
     max_iter: int,
+    tol: float = 0.0,
     probes: ConstrainedProbes | None = None,
 ) -> Fit[FitResult]:
-    """Run Algorithm 3: ``max_iter`` steps from the start, each of the size that the step rule gives.
+    """Run Algorithm 3: up to ``max_iter`` steps from the start, each of the size that the step rule gives.
 
     Parameters
     ----------
@@ -171,6 +173,8 @@ def frank_wolfe(
         The step rule.
     max_iter : int
         Number of iterations T.
+    tol : float
+        The run ends early if the last scores differ by less than this. With 0, it never does.
     probes : ConstrainedProbes, optional
         The constrained probes, for the result.
     """
@@ -185,7 +189,8 @@ def frank_wolfe(
         trace.append(Iteration(index=t, score=look.score(view), n_queries=len(look.asked)))
         if look.asked:
             yield ScoredRule(score=trace[t].score, make=partial(start.after, tuple(vertices), tuple(steps)))
-        if last or _are_flat(gains := look.gains(view), look.rounding(view)):
+        settled = last or _are_settled(trace, tol)
+        if settled or _are_flat(gains := look.gains(view), look.rounding(view)):
             break
         found = finder.find(sums, gains)  # line 9: Algorithm 1 ...
         newest = PlugIn(weighting=finder.weighting, alpha=found.alpha, n_classes=finder.n_classes)  # ... Algorithm 2
@@ -196,17 +201,23 @@ def frank_wolfe(
         trace[t] = trace[t].elicited(found, step=size)
     # Choosing the best of all on a small validation sample costs more than it gains. But an iterate that no probe
     # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
-    iterate = t if last else int(np.argmax([line.score for line in trace]))
+    iterate = t if settled else int(np.argmax([line.score for line in trace]))
     return FitResult(
         mixture=start.after(vertices[:iterate], steps[:iterate]),
         vertices=tuple(vertices),
         iterate=iterate,
         trace=tuple(trace),
-        status="finished" if last else "flat",
+        status="finished" if last else "settled" if settled else "flat",
         n_queries=len(look.asked),
         max_queries=max_queries(look, max_iter),
         probes=probes,
     )
+
+
+def _are_settled(trace: Sequence[Iteration], tol: float) -> bool:
+    """Return whether the last scores differ by less than ``tol``; the start, which has no share left, is not one."""
+    scores = [line.score for line in trace[1:][-_SETTLED_OVER:]]
+    return len(scores) == _SETTLED_OVER and max(scores) - min(scores) < tol
 
 
 def _are_flat(gains: FloatArray, rounding: float) -> bool:

@@ -72,6 +72,9 @@ class Settings(RunSettings):
         Number of Frank-Wolfe iterations T; 1 is PI-EW.
     linearise : {"probes", "gradient"}
         Whether a known psi is evaluated at the probes or differentiated (confusion queries only).
+    tol : float
+        The run ends early if the scores of the last five iterates differ by less than this; with 0, as in the paper,
+        it never does.
     rcond, ridge : float
         Options of the least-squares solution; see :func:`postshift.core.elicit.solve`.
     min_hit, max_leak : float, optional
@@ -85,6 +88,7 @@ class Settings(RunSettings):
     weighting: str | Sequence[tuple[int, int]] = "diagonal"
     radius: float = 0.1
     linearise: Linearise = "probes"
+    tol: float = 0.0
     rcond: float = RCOND
     ridge: float = 0.0
     min_hit: float | None = None
@@ -97,6 +101,7 @@ class Settings(RunSettings):
         limits: dict[str, dict[str, Any]] = {
             "radius": above_0,
             "rcond": {"high": 1, "open_high": True},
+            "tol": {"high": np.inf, "open_high": True},
             "ridge": {"high": np.inf, "open_high": True},
             "min_hit": above_0,
             "max_leak": above_0,
@@ -344,7 +349,8 @@ class FwEgRun:
 
     def fit(self) -> Fit[FitResult]:
         """Return the loop, a generator of queries."""
-        return frank_wolfe(self.look, self.finder, self.start, step=harmonic, max_iter=self.n_iter, probes=self.probes)
+        how: dict[str, Any] = {"max_iter": self.n_iter, "tol": self.settings.tol, "probes": self.probes}
+        return frank_wolfe(self.look, self.finder, self.start, step=harmonic, **how)
 
     def digest(self) -> str:
         """Return a digest of what the queries depend on; label sums stand for the training rows."""

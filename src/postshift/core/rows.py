@@ -39,6 +39,7 @@ from postshift.core.sparse_eta import check_sparse_eta, mean_eta
 from postshift.exceptions import BasisError, WeightError
 
 CONSTANT = "constant"
+_CHECKED_ROWS = 1 << 13  # rows that are checked at a time
 PHI = "phi"  # the name of a basis that was given without one
 
 
@@ -209,10 +210,10 @@ class Rows:
             return mean_eta(self.eta, self.row_weights)
         return np.asarray(np.average(self.eta, axis=0, weights=self.weights))
 
-    def largest_eta(self) -> FloatArray:
-        """Return the largest probability (n,) of each row."""
-        found = self.eta.max(axis=1)
-        return np.asarray(found.toarray() if self.is_sparse else found).reshape(-1)
+    def is_certain(self, least: float) -> bool:
+        """Return whether every row has a probability of at least this; it stops at the first rows that do not."""
+        parts = (self.eta[start : start + _CHECKED_ROWS] for start in range(0, self.n_rows, _CHECKED_ROWS))
+        return all(part.max(axis=1).min() >= least for part in parts)
 
     def functions(self, basis: str) -> FloatArray:
         """Return the functions of one basis."""

@@ -182,7 +182,7 @@ class Shifts:
             chosen = replace(
                 chosen, record=replace(chosen.record, reason=limits.reason(chosen.record, self.constraints_))
             )
-        if self.confidence is None:
+        if given and self.confidence is None:
             warn_of_nearest(limits.missed(chosen.rule.labels(task.problem.val)))
             testable = limits.testable(len(self.classes_))
             warn_of_violations(self.constraints_, chosen.record.notes, testable=testable)
@@ -243,7 +243,7 @@ def _check_validation(val: Rows, classes: Any) -> None:
             f"all {len(labels)} validation rows{above} are of class {classes[labels[:1]].tolist()[0]!r}, so "
             "nothing can be learnt about the others: give rows of other classes too"
         )
-    if (val.largest_eta() >= SURE).all():
+    if val.is_certain(SURE):
         warnings.warn(
             f"all probabilities of the {val.n_rows} validation rows are 0 or 1, so there is nothing to shift: give "
             "predict_proba of the model, not its labels",

@@ -6,11 +6,15 @@ With one iteration, the paper's method is PI-EW (Algorithm 2), else FW-EG (Algor
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from postshift.core.frank_wolfe import FitResult
 from postshift.core.fw_eg import FwEgRun, Settings
 from postshift.core.influence import InfluenceSettings, influence_fit
 from postshift.core.mixture import Mixture
+from postshift.core.psi import DifferentiableMetric
 from postshift.core.queries import Fit
 from postshift.core.rows import CONSTANT, Rows
 from postshift.core.sums import Engine
@@ -21,6 +25,8 @@ from postshift.rules.problem import Problem, engine_over
 
 ENOUGH_CELLS = 2_000_000  # rows times classes; with labels, more of them change the result by noise only
 PER_COEFFICIENT = 10_000  # at least this many rows per coefficient are kept
+MANY_CLASSES = 10  # from here on, a probe of radius 0.1 moves as many rows as a class has: the gradient is better
+SETTLED = 0.05  # times the largest standard error of a share of the rows, 0.5 / sqrt(n): more iterations change nothing
 MANY_ROWS = 20_000  # with this many validation rows, the bias of distant probes outweighs their smoothing
 
 
@@ -70,16 +76,28 @@ class Paper:
             raise LabelError(
                 "the paper's method needs training rows with labels: give them, or use influence regression"
             )
-        radius = 0.01 if problem.is_labelled and problem.val.n_rows >= MANY_ROWS else 0.1
         run = FwEgRun(
             self._engine(problem, train),
             problem.val.over(self.basis),
             kind=problem.kind,
             metric=problem.fitting_metric if problem.is_labelled else None,
-            settings=Settings(weighting=self._weighting(problem), max_iter=self.max_iter, radius=radius),
+            settings=self._settings(problem),
             held=problem.held(self.basis),
         )
         return (yield from _loop_rule(self.name, run.fit(), problem, basis=self.basis))
+
+    def _settings(self, problem: Problem) -> Settings:
+        """Return the settings of the run. With labels it sees psi itself, and can tell when it has settled."""
+        how: dict[str, Any] = {"weighting": self._weighting(problem), "max_iter": self.max_iter}
+        if not problem.is_labelled:
+            return Settings(**how)
+        n_rows, smooth = problem.val.n_rows, isinstance(problem.fitting_metric, DifferentiableMetric)
+        return Settings(
+            **how,
+            radius=0.01 if n_rows >= MANY_ROWS else 0.1,
+            linearise="gradient" if smooth and problem.n_classes >= MANY_CLASSES else "probes",
+            tol=SETTLED * 0.5 / np.sqrt(n_rows),
+        )
 
     def _engine(self, problem: Problem, train: Rows) -> Engine:
         """Return the engine of the training rows; if they are the validation rows, the one that already holds these."""
