@@ -25,7 +25,7 @@ from postshift.rules.problem import Problem, engine_over
 
 ENOUGH_CELLS = 2_000_000  # rows times classes; with labels, more of them change the result by noise only
 PER_COEFFICIENT = 10_000  # at least this many rows per coefficient are kept
-MANY_CLASSES = 10  # from here on, a probe of radius 0.1 moves as many rows as a class has: the gradient is better
+MANY_CLASSES = 20  # a probe of radius 0.1 gives a class more than twice its rows; with fewer, that only smooths
 SETTLED = 0.05  # times the largest standard error of a share of the rows, 0.5 / sqrt(n): more iterations change nothing
 MANY_ROWS = 20_000  # with this many validation rows, the bias of distant probes outweighs their smoothing
 
