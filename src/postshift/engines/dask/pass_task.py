@@ -1,18 +1,20 @@
-"""The tasks of the workers: :func:`hold` reads and keeps a partition, :func:`sum_partition` is the task of a pass.
+"""The work of the workers: :func:`hold` reads and keeps a partition, :func:`sum_held` is the call of a pass.
 
-A pass is one task :func:`sum_partition` for each partition; :func:`added` adds the sums on the workers, and the last
-step at the client. Nothing here imports Dask. Tasks return errors as values (:class:`Failed`): Dask would log a task
-that raises as a fault of the cluster, and report the first error that arrives, not the first in the order of the rows.
+A pass is one call :func:`sum_held` for each worker, which returns the sums of its partitions unadded: the client adds
+them with :func:`added`. A partition that no worker returns is summed by a task of its own, :func:`sum_partition`.
+Nothing here imports Dask. Errors are returned as values (:class:`Failed`): Dask would log a task that raises as a fault
+of the cluster, and report the first error that arrives, not the first in the order of the rows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import add
 from threading import Lock
 from typing import Any
@@ -127,6 +129,30 @@ def sum_partition(partition: Partition | Failed, call: PassCall) -> Any:
         return partition.summed(call)
     except Exception as error:  # noqa: BLE001 -- a user's classifier may raise anything; the client raises it again
         return Failed.of(error, partition.facts.place)
+
+
+async def sum_held(
+    wanted: Sequence[tuple[int, Hashable]], call: PassCall, most_bytes: float, dask_worker: Any
+) -> dict[int, Any] | None:
+    """Return the sums of the wanted partitions that a worker holds, by number; None if one exceeds so many bytes.
+
+    Dask calls it in the event loop of the worker, whose threads sum. Partitions are taken one after the other, one more
+    than there are threads: a thread need not wait for the next, and if they were spilt to disk, few are in memory.
+    """
+    found: dict[int, Any] = {}
+    waiting = iter(wanted)
+    loop, threads = asyncio.get_running_loop(), dask_worker.executors["default"]
+
+    async def summed() -> bool:
+        for number, key in waiting:
+            if key in dask_worker.data:
+                found[number] = await loop.run_in_executor(threads, partial(sum_partition, dask_worker.data[key], call))
+                if len(pickle.dumps(found[number], protocol=5)) > most_bytes:
+                    return False
+        return True
+
+    fits = await asyncio.gather(*(summed() for _ in range(dask_worker.state.nthreads + 1)))
+    return found if all(fits) else None
 
 
 def added(parts: Sequence[Any]) -> Any:
