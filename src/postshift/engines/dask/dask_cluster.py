@@ -135,14 +135,27 @@ class Cluster(AbstractContextManager["Cluster"]):
         parts = list(parts)
         while len(parts) > split_every:
             groups = [parts[first : first + split_every] for first in range(0, len(parts), split_every)]
-            remote = iter(self.each(added, [group for group in groups if _futures_in(group)], name="added"))
-            parts = [next(remote) if _futures_in(group) else added(group) for group in groups]
-        gathered = iter(self.gathered(_futures_in(parts)))
-        found = added([next(gathered) if _futures_in([part]) else part for part in parts])
+            parts = self._groups_added(groups)
+        found = added(self._values(parts))
         if isinstance(found, Failed):
             found.error.add_note(f"in {found.place}")
             raise found.error
         return found
+
+    def _groups_added(self, groups: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return the sums of groups: futures for those that have futures."""
+        if not any(map(_futures_in, groups)):
+            return [added(group) for group in groups]
+        remote = iter(self.each(added, [group for group in groups if _futures_in(group)], name="added"))
+        return [next(remote) if _futures_in(group) else added(group) for group in groups]
+
+    def _values(self, parts: Sequence[Any]) -> list[Any]:
+        """Return parts, with the results in place of futures."""
+        futures = _futures_in(parts)
+        if not futures:
+            return list(parts)
+        results = iter(self.gathered(futures))
+        return [next(results) if _futures_in([part]) else part for part in parts]
 
     def made(self, futures: Sequence[Any], places: Sequence[str]) -> list[Any]:
         """Return the results of futures, one for each partition; raise the first error."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import pickle
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial, reduce
@@ -136,23 +136,33 @@ async def sum_held(
 ) -> dict[int, Any] | None:
     """Return the sums of the wanted partitions that a worker holds, by number; None if one exceeds so many bytes.
 
-    Dask calls it in the event loop of the worker, whose threads sum. Partitions are taken one after the other, one more
-    than there are threads: a thread need not wait for the next, and if they were spilt to disk, few are in memory.
+    Dask calls it in the event loop of the worker, whose threads sum.
     """
+    loop, waiting = asyncio.get_running_loop(), iter(wanted)
+    work = partial(_sum_waiting, waiting, dask_worker.data, call, most_bytes)
+    jobs = [loop.run_in_executor(dask_worker.executors["default"], work) for _ in range(dask_worker.state.nthreads)]
     found: dict[int, Any] = {}
-    waiting = iter(wanted)
-    loop, threads = asyncio.get_running_loop(), dask_worker.executors["default"]
+    for answer in await asyncio.gather(*jobs):
+        if answer is None:
+            return None
+        found |= answer
+    return found
 
-    async def summed() -> bool:
-        for number, key in waiting:
-            if key in dask_worker.data:
-                found[number] = await loop.run_in_executor(threads, partial(sum_partition, dask_worker.data[key], call))
-                if len(pickle.dumps(found[number], protocol=5)) > most_bytes:
-                    return False
-        return True
 
-    fits = await asyncio.gather(*(summed() for _ in range(dask_worker.state.nthreads + 1)))
-    return found if all(fits) else None
+def _sum_waiting(
+    waiting: Iterator[tuple[int, Hashable]], data: Mapping[Hashable, Any], call: PassCall, most_bytes: float
+) -> dict[int, Any] | None:
+    """Sum partitions that no other thread has taken, one by one: of those spilt to disk, one is in memory."""
+    found: dict[int, Any] = {}
+    for number, key in waiting:
+        try:
+            partition = data[key]
+        except KeyError:
+            continue
+        found[number] = sum_partition(partition, call)
+        if len(pickle.dumps(found[number], protocol=5)) > most_bytes:
+            return None
+    return found
 
 
 def added(parts: Sequence[Any]) -> Any:
