@@ -20,7 +20,7 @@ __all__ = ["NAME", "OUT", "Figures", "model", "page", "store"]
 
 NAME = "dask_bench"
 IDLE = 0.25  # cores that others may keep busy in a measurement that the model is fitted to
-SHARE = 0.15  # the goal
+SHARE, BESIDE = 0.15, 0.012  # the goals: the scheduler's share, and seconds beside the work of the busiest worker
 BEYOND = ((10**9, 1000, 16), (10**9, 100, 16), (10**9, 100, 64), (10**10, 1000, 256))  # rows, partitions, workers
 Line = Mapping[str, str]
 
@@ -89,8 +89,7 @@ sorted when the engine was created, so a pass reads few of them. *every row* has
 has basis functions that overlap. *blocks* is `BlockEngine` on the same memory-mapped files, which are in the page
 cache. Above 2 * 10^7 rows there are no files: the workers generate the rows. *scheduler's share*: the part of an
 iteration that is not work of the busiest worker. *client MB*: the growth of the client's memory. It includes the
-scheduler, which runs in the same process and keeps a record of every task. *others' cores*: the number of cores that
-other programs kept busy.
+scheduler, which runs in the same process. *others' cores*: the number of cores that other programs kept busy.
 
 {markdown(head, [_cells(line) for line in lines])}
 
@@ -153,50 +152,65 @@ def _cells(line: Line) -> list[str]:
 
 
 def _goal(lines: Sequence[Line]) -> str:
-    """Say where the scheduler's share is as wanted, with 8 partitions of 10^6 rows."""
+    """Say where the goals are reached, with 8 partitions of 10^6 rows."""
     told = [
-        f"{line['passes']}, {line['workers']} {'worker' if line['workers'] == '1' else 'workers'}: "
-        f"{float(line['share']):.0%}, "
-        f"{'reached' if float(line['share']) <= SHARE else 'NOT reached'}"
+        _judged(line)
         for line in lines
         if line["engine"] == "dask" and line["rows"] == "8000000" and line["partitions"] == "8"
     ]
     if not told:
         return ""
-    return f"""**Goal.** A share of at most {SHARE:.0%} with 8 partitions of 10^6 rows:
+    return f"""**Goals.** With 8 partitions of 10^6 rows, at most {1e3 * BESIDE:.0f} ms of an iteration beside the work
+of the busiest worker, and a share of at most {SHARE:.0%} (sorted rows have no goal for the share):
 
 {chr(10).join(f"* {each}" for each in told)}
 
-The time of the scheduler is similar in all cases: tens of milliseconds. The time of a pass differs. Over sorted rows a
-pass is so short that the scheduler takes a large share, although the iteration is the fastest of the three."""
+The time of the scheduler is similar in all cases. The time of a pass differs. Over sorted rows a pass is so short that
+the scheduler takes a large share, although the iteration is the fastest of the three."""
+
+
+def _judged(line: Line) -> str:
+    """Say what a measurement has of the goals."""
+    beside, share = float(line["iteration"]) - float(line["busiest"]), float(line["share"])
+    workers = f"{line['workers']} {'worker' if line['workers'] == '1' else 'workers'}"
+    told = f"{line['passes']}, {workers}: {1e3 * beside:.1f} ms, {_reached(beside <= BESIDE)}; share {share:.0%}"
+    return told if line["passes"] == "sorted" else f"{told}, {_reached(share <= SHARE)}"
+
+
+def _reached(is_reached: bool) -> str:  # noqa: FBT001
+    """Say whether a goal is reached."""
+    return "reached" if is_reached else "NOT reached"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """An iteration takes ``c n / W + f + o K``: c seconds a row for each kind of pass, f always, o for each task."""
+    """An iteration takes ``c n / W + f + o K + r W``: c a row of each kind of pass, o a partition, r a worker."""
 
     per_row: Mapping[str, float]
     fixed: float
-    per_task: float
+    per_partition: float
+    per_worker: float
 
     @classmethod
     def of(cls, calm: Sequence[Line]) -> Model:
-        """Fit it: f and o to what iterations took beside work, c is the median of the measurements of each kind."""
+        """Fit it: f, o and r to what iterations took beside work, c is the median of the measurements of each kind."""
         shares, busiest = (np.array([float(line[name]) for line in calm]) for name in ("share", "busiest"))
         beside = np.maximum(busiest * shares / (1 - shares), 1e-3)
-        tasks = np.array([[1.0, float(line["partitions"])] for line in calm])
-        (fixed, per_task), _ = nnls(tasks / beside[:, None], np.ones(len(calm)))  # errors count in proportion
+        sizes = [(int(line["partitions"]), int(line["workers"])) for line in calm]
+        terms = np.array([[1.0, partitions, _at_work(workers, partitions)] for partitions, workers in sizes])
+        found, _ = nnls(terms / beside[:, None], np.ones(len(calm)))  # errors count in proportion
+        fixed, per_partition, per_worker = map(float, found)
         costs: dict[str, list[float]] = {}
         for line in calm:
             cost = float(line["busiest"]) * _at_work(int(line["workers"]), int(line["partitions"])) / int(line["rows"])
             costs.setdefault(line["passes"], []).append(cost)
         per_row = {kind: float(np.median(found)) for kind, found in costs.items()}
-        return cls(per_row=per_row, fixed=float(fixed), per_task=float(per_task))
+        return cls(per_row=per_row, fixed=fixed, per_partition=per_partition, per_worker=per_worker)
 
     def predicted(self, kind: str, *, rows: int, partitions: int, workers: int) -> tuple[float, float]:
         """Return the seconds of an iteration and the scheduler's share of them."""
         work = self.per_row[kind] * rows / _at_work(workers, partitions)
-        beside = self.fixed + self.per_task * partitions
+        beside = self.fixed + self.per_partition * partitions + self.per_worker * _at_work(workers, partitions)
         return work + beside, beside / (work + beside)
 
 
@@ -214,9 +228,9 @@ def model(lines: Sequence[Line]) -> str:
     costs = ", ".join(f"{1e9 * value:.2f} ns ({kind})" for kind, value in found.per_row.items())
     head = ["passes", "rows", "partitions", "workers", "model ms", "model share", "measured ms", "measured share"]
     further = ["passes", "rows", "partitions", "workers", "iteration s", "scheduler's share", "30 iterations min"]
-    return f"""An iteration takes `c n / W + f + o K`. Fitted to the measurements during which other programs kept at
-most {IDLE:g} cores busy: f = {1e3 * found.fixed:.1f} ms, and o = {1e3 * found.per_task:.2f} ms for a task. The median
-of c for a row is {costs}.
+    return f"""An iteration takes `c n / W + f + o K + r W`. Fitted to the measurements during which other programs kept
+at most {IDLE:g} cores busy: f = {1e3 * found.fixed:.1f} ms, o = {1e3 * found.per_partition:.2f} ms for a partition, and
+r = {1e3 * found.per_worker:.2f} ms for a worker. The median of c for a row is {costs}.
 
 {markdown(head, [_checked(found, line) for line in calm])}
 

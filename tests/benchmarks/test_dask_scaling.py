@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from benchmarks import dask_page, dask_scaling
+from benchmarks import dask_page, dask_scaling, dask_work
 
 
 @pytest.mark.slow
@@ -62,8 +62,9 @@ def test_the_page_is_made_from_the_stored_figures():
 
 
 def measurement(*, rows, partitions, workers, others=0.0):
-    """A made-up one of 10 ns a row, 5 ms an iteration and 2 ms a task."""
-    busiest, beside = 1e-8 * rows / workers, 5e-3 + 2e-3 * partitions
+    """A made-up one of 10 ns a row, 5 ms an iteration, 2 ms a partition and 1 ms a worker."""
+    at_work = min(workers, partitions)
+    busiest, beside = 1e-8 * rows / at_work, 5e-3 + 2e-3 * partitions + 1e-3 * at_work
     numbers = {"iteration": busiest + beside, "busiest": busiest, "share": beside / (busiest + beside)}
     numbers |= {"rows": rows, "partitions": partitions, "workers": workers, "others": others}
     return {"engine": "dask", "passes": "soft", **{name: str(value) for name, value in numbers.items()}}
@@ -72,10 +73,23 @@ def measurement(*, rows, partitions, workers, others=0.0):
 def test_the_model_finds_what_the_measurements_were_made_with():
     lines = [measurement(rows=k * 10**6, partitions=k, workers=w) for k in (1, 8) for w in (1, 2)]
     found = dask_page.Model.of(lines)
-    assert (found.per_row["soft"], found.fixed, found.per_task) == pytest.approx((1e-8, 5e-3, 2e-3))
+    overhead = (found.fixed, found.per_partition, found.per_worker)
+    assert (found.per_row["soft"], *overhead) == pytest.approx((1e-8, 5e-3, 2e-3, 1e-3))
     told = dask_page.model(lines)
-    assert "| soft | 8,000,000 | 8 | 2 | 61.0 | 34% | 61.0 | 34% |" in told
-    assert "| soft | 1,000,000,000 | 1,000 | 16 | 2.63 | 76% | 1.3 |" in told
+    assert "| soft | 8,000,000 | 8 | 2 | 63.0 | 37% | 63.0 | 37% |" in told
+    assert "| soft | 1,000,000,000 | 1,000 | 16 | 2.65 | 76% | 1.3 |" in told
+
+
+def test_the_busiest_worker_of_every_pass():
+    work = {"a": [(0.0, 2.0), (2.0, 1.0), (10.0, 1.0)], "b": [(0.1, 4.0), (10.1, 1.0), (11.1, 4.0)]}
+    assert dask_work.busiest_of(work, n_partitions=3) == 4.5  # of 4 and 5
+
+
+def test_the_goals_are_judged():
+    line = measurement(rows=8 * 10**6, partitions=8, workers=2)
+    assert dask_page._judged(line) == "soft, 2 workers: 23.0 ms, NOT reached; share 37%, NOT reached"
+    line |= {"passes": "sorted", "iteration": "0.05"}
+    assert dask_page._judged(line) == "sorted, 2 workers: 10.0 ms, reached; share 37%"
 
 
 def test_nothing_is_predicted_from_a_busy_machine():

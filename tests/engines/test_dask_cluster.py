@@ -20,6 +20,7 @@ from distributed.core import Status
 
 from postshift import MemoryEngine, fw_eg
 from postshift.engines import ArrayParts, DaskEngine
+from postshift.engines.dask import dask_engine
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.exceptions import EngineError, SettingError
 from postshift.metrics import GMean
@@ -89,7 +90,31 @@ def test_a_worker_killed_in_the_middle_of_a_pass(client):
         found = engine.influence_sums(Slow(0.5)).pair
         killer.join()
         np.testing.assert_array_equal(found, undisturbed)
+        np.testing.assert_array_equal(engine.influence_sums(Slow(0.0)).pair, undisturbed)
     np.testing.assert_allclose(found, MemoryEngine(sample).influence_sums(Slow(0.0)).pair, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_partitions_that_move_and_a_worker_that_dies_unnoticed(monkeypatch):
+    sample = make_problem(seed=8, n_classes=3, n_bases=3, basis="soft").train
+    with ExitStack() as stack:
+        _, address = stack.enter_context(bare_scheduler())
+        _, first = stack.enter_context(bare_worker(address))
+        client = stack.enter_context(Client(address, set_as_default=False))
+        engine = stack.enter_context(DaskEngine(as_parts(sample, 6), client=client))
+        alone = engine.influence_sums(Slow(0.0)).pair
+        process, second = stack.enter_context(bare_worker(address))
+        client.replicate(engine._held[:4], n=2)
+        places = engine._cluster.holders(engine._held)
+        assert set(places) == {first, second}
+        np.testing.assert_array_equal(engine.influence_sums(Slow(0.0)).pair, alone)
+        client.retire_workers([first])
+        assert set(engine._cluster.holders(engine._held)) == {second}
+        np.testing.assert_array_equal(engine.influence_sums(Slow(0.0)).pair, alone)
+        stack.enter_context(bare_worker(address))
+        process.kill()
+        monkeypatch.setattr(engine._cluster, "holders", lambda _: places)  # as if nobody had heard of it
+        np.testing.assert_array_equal(engine.influence_sums(Slow(0.0)).pair, alone)
 
 
 def test_a_pass_that_takes_too_long(client):
@@ -143,7 +168,8 @@ class SlowToRead(Slow):
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_reads_for_long():
+def test_a_worker_and_a_scheduler_that_read_for_long(monkeypatch):
+    monkeypatch.setattr(dask_engine, "MOST_BYTES", 0)  # the worker is called, and then gets a task
     sample = make_problem(seed=8, n_classes=3).train
     with (
         bare_scheduler() as (_, address),

@@ -17,7 +17,8 @@ from distributed import Client
 from postshift import MemoryEngine, fw_eg
 from postshift.core.rate_program import Limits, RateProgram, expected_rates
 from postshift.engines import ArrayParts, DaskEngine
-from postshift.engines.dask import dask_cluster
+from postshift.engines.dask import dask_cluster, dask_engine
+from postshift.engines.dask.pass_task import added
 from postshift.exceptions import BasisError, LabelError, ProbabilityError, SettingError, ShapeError, WeightError
 from postshift.metrics import GMean, MacroF1
 from tests.contracts.engine import EngineContract, random_classifiers
@@ -104,8 +105,71 @@ def test_large_arguments_are_shared_and_not_sent_with_every_task(monkeypatch):
     rule = random_classifiers(sample, 0)[0]
     with DaskEngine(as_arrays(sample, 3)) as engine:
         small = engine.classifier_sums(rule, confusions=True).pair
+        monkeypatch.setattr(dask_engine, "MOST_BYTES", 0)
         monkeypatch.setattr(dask_cluster, "LARGE_CALL", 0)
         np.testing.assert_array_equal(engine.classifier_sums(rule, confusions=True).pair, small)
+
+
+# -- the digits of sums ------------------------------------------------------------------------------------
+
+
+SOFT = make_problem(seed=6, n_classes=3, n_bases=3, basis="soft", weighted=True).train
+
+
+def by_hand(sample, n_blocks, rule, split_every):
+    """The influence sums of a rule: those of every block in memory, added by the tree."""
+    rows = -(-sample.n_rows // n_blocks)
+    blocks = [sample.take(np.arange(at, min(at + rows, sample.n_rows))) for at in range(0, sample.n_rows, rows)]
+    level = [MemoryEngine(block).influence_sums(rule) for block in blocks]
+    while len(level) > 1:
+        level = [added(level[first : first + split_every]) for first in range(0, len(level), split_every)]
+    return level[0].pair
+
+
+@pytest.mark.usefixtures("client")
+def test_digits_depend_on_the_partitions_only():
+    rule = random_classifiers(SOFT, 0)[0]
+    for split_every in (3, 8):
+        with DaskEngine(as_arrays(SOFT, 11), split_every=split_every) as engine:
+            found = engine.influence_sums(rule).pair
+        np.testing.assert_array_equal(found, by_hand(SOFT, 11, rule, split_every))
+
+
+def test_workers_in_threads():
+    rule = random_classifiers(SOFT, 0)[0]
+    with (
+        Client(processes=False, n_workers=1, threads_per_worker=3, dashboard_address=":0", set_as_default=False) as own,
+        DaskEngine(as_arrays(SOFT, 11), client=own) as engine,
+    ):
+        np.testing.assert_array_equal(engine.influence_sums(rule).pair, by_hand(SOFT, 11, rule, 8))
+
+
+def test_partitions_that_are_not_where_they_were(client, monkeypatch):
+    rule = random_classifiers(SOFT, 0)[0]
+    expected = by_hand(SOFT, 11, rule, 3)
+    with DaskEngine(as_arrays(SOFT, 11), split_every=3) as engine:
+        client.replicate(engine._held, n=2)
+        np.testing.assert_array_equal(engine.influence_sums(rule).pair, expected)
+        places = engine._cluster.holders(engine._held)
+        assert list(map(len, places.values())) == [5, 5]  # each counts at one worker only
+        one, other = places
+        for wrong in (
+            {one: places[one]},  # the other's are lost
+            {one: places[one], other: [(number, "no-such-key") for number, _ in places[other]]},
+            {},
+        ):
+            monkeypatch.setattr(engine._cluster, "holders", lambda _, wrong=wrong: wrong)
+            np.testing.assert_array_equal(engine.influence_sums(rule).pair, expected)
+
+
+@pytest.mark.usefixtures("client")
+def test_workers_add_large_sums(monkeypatch):
+    rule = random_classifiers(SOFT, 0)[0]
+    with DaskEngine(as_arrays(SOFT, 11), split_every=3) as engine:
+        monkeypatch.setattr(dask_engine, "MOST_BYTES", 0)
+        for _ in range(2):
+            np.testing.assert_array_equal(engine.influence_sums(rule).pair, by_hand(SOFT, 11, rule, 3))
+            assert engine._large == {("influence_sums",)}
 
 
 # -- what is wrong with the rows ---------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import asyncio
 import pickle
 import time
 from asyncio import CancelledError as AsyncCancelled
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -90,21 +90,72 @@ class Cluster(AbstractContextManager["Cluster"]):
         with _cluster_errors("the cluster accepts no tasks"):
             return self._client.submit(shared_value, value, pure=False, key=None)
 
-    def total(self, futures: Sequence[Any], *, split_every: int) -> Any:
-        """Return the sum of the results of futures: by a tree on the workers, with the last step here.
+    def holders(self, futures: Sequence[Any]) -> dict[str, list[tuple[int, Hashable]]]:
+        """Return the workers that hold results of futures: the number and the key of each result, at one worker."""
+        keys = [future.key for future in futures]
+        known = asked(self._client, "who_has", keys=keys) or {}
+        held: dict[str, list[tuple[int, Hashable]]] = {}
+        for number, key in enumerate(keys):
+            if known.get(key):
+                least = min(known[key], key=lambda worker: len(held.get(worker, ())))
+                held.setdefault(least, []).append((number, key))
+        return held
 
-        The tree only depends on the number of partitions, so the sum does not depend on which worker computes one, or
-        when.
+    def answers(self, function: Callable[..., Any], given: Mapping[str, Any], *more: Any) -> list[Any]:
+        """Call a coroutine function on workers, outside of Dask's tasks; return what the workers that live answer.
+
+        ``given`` has the first argument for each worker. A call is one message to a worker and one back. It is not
+        repeated elsewhere if the worker is lost.
         """
-        parts = list(futures)
+        start = partial(self._client.run, function, on_error="ignore", asynchronous=True)
+        loop = self._client.loop.asyncio_loop
+        calls = {
+            worker: asyncio.run_coroutine_threadsafe(start(first, *more, workers=[worker]), loop)
+            for worker, first in given.items()
+        }
+        watch = self._watch([])
+        try:
+            while wait(calls.values(), timeout=watch.poll).not_done:
+                known = watch.check()
+                for worker, call in calls.items():
+                    if known is not None and worker not in known:  # Dask would try to connect for half a minute
+                        call.cancel()
+        finally:
+            for call in calls.values():
+                call.cancel()
+        done = [call for call in calls.values() if not call.cancelled() and call.exception() is None]
+        return [answer for call in done for answer in call.result().values()]
+
+    def total(self, parts: Sequence[Any], *, split_every: int) -> Any:
+        """Return the sum of sums, some of which may be futures: by a tree whose shape depends on their number only.
+
+        So the sum does not depend on which worker computes a part, or when. The client adds what it has; workers add
+        the rest, except in the last step.
+        """
+        parts = list(parts)
         while len(parts) > split_every:
             groups = [parts[first : first + split_every] for first in range(0, len(parts), split_every)]
-            parts = self.each(added, groups, name="added")
-        found = added(self.gathered(parts))
+            parts = self._groups_added(groups)
+        found = added(self._values(parts))
         if isinstance(found, Failed):
             found.error.add_note(f"in {found.place}")
             raise found.error
         return found
+
+    def _groups_added(self, groups: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return the sums of groups: futures for those that have futures."""
+        if not any(map(_futures_in, groups)):
+            return [added(group) for group in groups]
+        remote = iter(self.each(added, [group for group in groups if _futures_in(group)], name="added"))
+        return [next(remote) if _futures_in(group) else added(group) for group in groups]
+
+    def _values(self, parts: Sequence[Any]) -> list[Any]:
+        """Return parts, with the results in place of futures."""
+        futures = _futures_in(parts)
+        if not futures:
+            return list(parts)
+        results = iter(self.gathered(futures))
+        return [next(results) if _futures_in([part]) else part for part in parts]
 
     def made(self, futures: Sequence[Any], places: Sequence[str]) -> list[Any]:
         """Return the results of futures, one for each partition; raise the first error."""
@@ -119,7 +170,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         import distributed
 
         wanted = list(futures)
-        watch = _Watch(self._client, wanted, worker_timeout=self._worker_timeout, pass_timeout=self._pass_timeout)
+        watch = self._watch(wanted)
         fetch = partial(self._client.gather, wanted, errors="raise", asynchronous=True)
         while True:
             try:
@@ -130,6 +181,10 @@ class Cluster(AbstractContextManager["Cluster"]):
                     return list(self._client.sync(fetch, callback_timeout=self._worker_timeout))
             except TimeoutError:
                 watch.check()
+
+    def _watch(self, futures: Sequence[Any]) -> _Watch:
+        """Return a watch over the futures that are waited for; none if workers were called."""
+        return _Watch(self._client, futures, worker_timeout=self._worker_timeout, pass_timeout=self._pass_timeout)
 
 
 class _Watch:
@@ -149,12 +204,15 @@ class _Watch:
         left = _POLL if limit is None else self._started + limit - time.monotonic()
         return max(min(_POLL, self._worker_timeout, left), 0.01)
 
-    def check(self) -> None:
-        """Raise if no worker has worked for too long, or if the pass takes too long."""
+    def check(self) -> dict[str, Any] | None:
+        """Return the tasks of each worker, None if unknown; raise if none worked, or the pass takes, for too long.
+
+        A worker that was called works until its call ends: no task shows it.
+        """
         reading = self._is_reading()
-        found = self._asked("processing")
+        found = asked(self._client, "processing")
         now = time.monotonic()
-        if reading or (found and any(found.values())):
+        if reading or (found and (not self._futures or any(found.values()))):
             self._seen = now
         if now - self._seen > self._worker_timeout:
             what = "its scheduler has not answered" if found is None else "it has had no worker"
@@ -173,20 +231,29 @@ class _Watch:
                 f"a pass over the rows takes longer than {limit:g} seconds (pass_timeout): increase pass_timeout, or "
                 "add workers"
             )
+        return found
 
     def _is_reading(self) -> bool:
         """Return whether the scheduler is still reading the tasks, which may contain a large model."""
-        states = self._asked("get_task_status", keys=[future.key for future in self._futures[-1:]])
+        states = asked(self._client, "get_task_status", keys=[future.key for future in self._futures[-1:]])
         return states is not None and None in states.values()
 
-    def _asked(self, what: str, **more: Any) -> dict[str, Any] | None:
-        """Return the answer of the scheduler; None if it does not answer."""
-        try:
-            ask = partial(getattr(self._client.scheduler, what), **more)
-            found: dict[str, Any] = self._client.sync(ask, callback_timeout=_ANSWER)
-        except (OSError, TimeoutError, RuntimeError, AttributeError, CancelledError, AsyncCancelled):
-            return None
-        return found
+
+def asked(client: Any, what: str, **more: Any) -> dict[str, Any] | None:
+    """Return the answer of the scheduler; None if it does not answer."""
+    try:
+        ask = partial(getattr(client.scheduler, what), **more)
+        found: dict[str, Any] = client.sync(ask, callback_timeout=_ANSWER)
+    except (OSError, TimeoutError, RuntimeError, AttributeError, CancelledError, AsyncCancelled):
+        return None
+    return found
+
+
+def _futures_in(parts: Sequence[Any]) -> list[Any]:
+    """Return those of some parts that are futures."""
+    import distributed
+
+    return [part for part in parts if isinstance(part, distributed.Future)]
 
 
 @contextmanager

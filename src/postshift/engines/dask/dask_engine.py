@@ -1,4 +1,4 @@
-"""The Dask engine: rows stay on the workers of a cluster; a pass is one task per partition (``pass_task``)."""
+"""The Dask engine: rows stay on the workers of a cluster; a pass is one call per worker (``pass_task``)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any
 from postshift._validation import check_count
 from postshift.engines.dask.dask_cluster import Cluster
 from postshift.engines.dask.partitions import LazyPartition, PartitionSource
-from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_partition
+from postshift.engines.dask.pass_task import PartitionFacts, PassCall, facts_of, hold, sum_held, sum_partition
 from postshift.engines.memory.memory_engine import Kernels, check_kernels
 from postshift.engines.pass_engine import PassEngine
 from postshift.exceptions import LabelError, SettingError, ShapeError, WeightError
 
 SPLIT_EVERY = 8
+MOST_BYTES = 1 << 23  # of unadded sums that the client takes in a pass; workers add larger ones
 
 
 class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
     """Sums over rows that stay on the workers of a Dask cluster; only small sums come to the client.
 
     The methods are those of :class:`MemoryEngine`. When the engine is made, the workers compute, check and keep the
-    partitions; an error names the partition. A pass is one task per partition, with the kernels and the sorted rows of
-    :class:`MemoryEngine`. A tree adds the sums; its shape depends on the number of partitions only. If a worker is lost
-    during a fit, other workers compute its partitions again, and the sums are the same to the last digit.
+    partitions; an error names the partition. A pass is one call per worker, which returns the sums of its partitions,
+    with the kernels and the sorted rows of :class:`MemoryEngine`. A tree adds the sums; its shape depends on the number
+    of partitions only. If a worker is lost during a fit, other workers compute its partitions again, and the sums are
+    the same to the last digit.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
     sort_rows : bool
         As in :class:`MemoryEngine`: whether workers keep a second, sorted copy of eta in hard clusters.
     split_every : int
-        How many sums a task of the tree adds.
+        How many sums a step of the tree adds.
     connect_timeout, worker_timeout : float
         Seconds to wait for the scheduler to answer, and for a worker to work, before an
         :class:`~postshift.exceptions.EngineError` is raised.
@@ -84,7 +86,7 @@ class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
             client, connect_timeout=connect_timeout, worker_timeout=worker_timeout, pass_timeout=pass_timeout
         )
         self._held: list[Any] = []
-        self._last_parts: list[Any] = []
+        self._large: set[tuple[Any, ...]] = set()  # the kinds of passes whose sums the workers add
         try:
             self._held = self._cluster.compute([self._holding(partition) for partition in partitions])
             self._facts = self._checked_facts([partition.place for partition in partitions])
@@ -97,7 +99,7 @@ class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
 
     def close(self) -> None:
         """Free the rows on the workers, and close the cluster if the engine started it."""
-        self._held, self._last_parts = [], []
+        self._held = []
         self._cluster.close()
 
     @property
@@ -158,11 +160,32 @@ class DaskEngine(PassEngine, AbstractContextManager["DaskEngine"]):
             n_categories=self._n_categories,
             sort_rows=self._sort_rows,
         )
-        shared = self._cluster.share(call)
-        parts = self._cluster.each(sum_partition, self._held, [shared] * len(self._held), name=method.replace("_", "-"))
-        # Dask's client sends every ten milliseconds at most: the last pass is released after this one is sent.
-        self._last_parts = parts
+        found = self._returned(call)
+        missing = [number for number in range(self.n_partitions) if number not in found]
+        if missing:
+            held = [self._held[number] for number in missing]
+            shared = [self._cluster.share(call)] * len(held)
+            tasks = self._cluster.each(sum_partition, held, shared, name=method.replace("_", "-"))
+            found |= dict(zip(missing, tasks, strict=True))
+        parts = [found[number] for number in range(self.n_partitions)]
         return self._cluster.total(parts, split_every=self._split_every)
+
+    def _returned(self, call: PassCall) -> dict[int, Any]:
+        """Return the sums that the workers return when called, by the number of the partition.
+
+        A partition is missing if its worker was lost or has just given it away. All are missing if their sums are so
+        large that the workers should add them.
+        """
+        kind = (call.method, *sorted(call.options.items()))
+        if kind in self._large:
+            return {}
+        answers = self._cluster.answers(
+            sum_held, self._cluster.holders(self._held), call, MOST_BYTES / self.n_partitions
+        )
+        if None in answers:
+            self._large.add(kind)
+            return {}
+        return {number: sums for answer in answers for number, sums in answer.items()}
 
 
 def _check_alike(first: PartitionFacts, other: PartitionFacts) -> None:

@@ -1,18 +1,20 @@
-"""The tasks of the workers: :func:`hold` reads and keeps a partition, :func:`sum_partition` is the task of a pass.
+"""The work of the workers: :func:`hold` reads and keeps a partition, :func:`sum_held` is the call of a pass.
 
-A pass is one task :func:`sum_partition` for each partition; :func:`added` adds the sums on the workers, and the last
-step at the client. Nothing here imports Dask. Tasks return errors as values (:class:`Failed`): Dask would log a task
-that raises as a fault of the cluster, and report the first error that arrives, not the first in the order of the rows.
+A pass is one call :func:`sum_held` for each worker, which returns the sums of its partitions unadded: the client adds
+them with :func:`added`. A partition that no worker returns is summed by a task of its own, :func:`sum_partition`.
+Nothing here imports Dask. Errors are returned as values (:class:`Failed`): Dask would log a task that raises as a fault
+of the cluster, and report the first error that arrives, not the first in the order of the rows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import add
 from threading import Lock
 from typing import Any
@@ -127,6 +129,40 @@ def sum_partition(partition: Partition | Failed, call: PassCall) -> Any:
         return partition.summed(call)
     except Exception as error:  # noqa: BLE001 -- a user's classifier may raise anything; the client raises it again
         return Failed.of(error, partition.facts.place)
+
+
+async def sum_held(
+    wanted: Sequence[tuple[int, Hashable]], call: PassCall, most_bytes: float, dask_worker: Any
+) -> dict[int, Any] | None:
+    """Return the sums of the wanted partitions that a worker holds, by number; None if one exceeds so many bytes.
+
+    Dask calls it in the event loop of the worker, whose threads sum.
+    """
+    loop, waiting = asyncio.get_running_loop(), iter(wanted)
+    work = partial(_sum_waiting, waiting, dask_worker.data, call, most_bytes)
+    jobs = [loop.run_in_executor(dask_worker.executors["default"], work) for _ in range(dask_worker.state.nthreads)]
+    found: dict[int, Any] = {}
+    for answer in await asyncio.gather(*jobs):
+        if answer is None:
+            return None
+        found |= answer
+    return found
+
+
+def _sum_waiting(
+    waiting: Iterator[tuple[int, Hashable]], data: Mapping[Hashable, Any], call: PassCall, most_bytes: float
+) -> dict[int, Any] | None:
+    """Sum partitions that no other thread has taken, one by one: of those spilt to disk, one is in memory."""
+    found: dict[int, Any] = {}
+    for number, key in waiting:
+        try:
+            partition = data[key]
+        except KeyError:
+            continue
+        found[number] = sum_partition(partition, call)
+        if len(pickle.dumps(found[number], protocol=5)) > most_bytes:
+            return None
+    return found
 
 
 def added(parts: Sequence[Any]) -> Any:
