@@ -19,7 +19,7 @@ from experiments.studies.rival_value import Floats, Ints, folds
 from postshift.rules.posterior import centred_logs
 
 Calibration = Callable[[Floats], Floats]  # from probabilities (n, m) to probabilities (n, m)
-STRENGTHS = (1.0, 0.1, 0.01, 0.001, 0.0001)  # of the penalty, for a mean log loss; from strong to weak
+STRENGTHS = (1.0, 0.1, 0.01, 0.001)  # of the penalty, for a mean log loss; from strong to weak
 N_FOLDS = 5
 _LOG_RANGE = (-4.0, 4.0)  # of log a
 
@@ -82,4 +82,4 @@ def _fitted(logs: Floats, y: Ints, strength: float, start: Floats) -> Floats:
         penalty = float((ridge * parameters**2).sum()) / 2
         return penalty - float((found * true).sum()) / n_rows, slopes + ridge * parameters
 
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x)
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)

@@ -79,9 +79,13 @@ class Value:
 
 
 def problem_of(data: Any, metric: Any) -> Problem:
-    """Return the problem of the validation rows, without training rows; a class without rows is no news here."""
+    """Return the problem of the validation rows, without training rows; a class without rows is no news here.
+
+    The groups are given to metrics over groups only.
+    """
+    groups = data.group_val if hasattr(metric, "n_categories") else None
     with warnings.catch_warnings(action="ignore"):
-        return Problem.labelled(None, Rows.of(data.eta_val, labels=data.y_val), metric, groups=data.group_val)
+        return Problem.labelled(None, Rows.of(data.eta_val, labels=data.y_val), metric, groups=groups)
 
 
 def weighted(weights: Floats) -> Labeller:
