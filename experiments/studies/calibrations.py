@@ -9,16 +9,15 @@ leaves temperature scaling. The strength is chosen by cross-validated log loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from experiments.studies.rival_value import Floats, Ints, folds
+from postshift.core.rows import Posterior
 from postshift.rules.posterior import centred_logs
 
-Calibration = Callable[[Floats], Floats]  # from probabilities (n, m) to probabilities (n, m)
+Calibration = Posterior  # from probabilities (n, m) to probabilities (n, m)
 STRENGTHS = (1.0, 0.1, 0.01, 0.001)  # of the penalty, for a mean log loss; from strong to weak
 N_FOLDS = 5
 _LOG_RANGE = (-4.0, 4.0)  # of log a
@@ -36,7 +35,7 @@ def temperature_scaling(eta: Floats, y: Ints) -> Calibration:
         return -float(log_softmax(np.exp(log_factor) * logs, axis=1)[at, y].mean())
 
     factor = np.exp(minimize_scalar(loss, bounds=_LOG_RANGE, method="bounded", options={"xatol": 1e-6}).x)
-    return lambda given: np.asarray(softmax(factor * centred_logs(given), axis=1))
+    return lambda eta: np.asarray(softmax(factor * centred_logs(eta), axis=1))
 
 
 def matrix_scaling(eta: Floats, y: Ints) -> Calibration:
@@ -52,7 +51,7 @@ def matrix_scaling(eta: Floats, y: Ints) -> Calibration:
     start = _start(eta.shape[1])
     for strength in STRENGTHS[: int(np.argmin(losses)) + 1]:
         start = _fitted(logs, y, strength, start)
-    return lambda given: np.asarray(softmax(_scores(start, centred_logs(given)), axis=1))
+    return lambda eta: np.asarray(softmax(_scores(start, centred_logs(eta)), axis=1))
 
 
 def _start(n_classes: int) -> Floats:

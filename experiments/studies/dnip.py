@@ -4,10 +4,10 @@ The method is that of Lin and You (2024), "COBias and Debias" (arXiv 2405.07623)
 programming. Only its abstract and summaries were at hand, not the text nor code. They say: the rule is
 ``argmax_k w_k eta_k``; the objective is made of the accuracy and of COBias, the differences of the class accuracies
 over all pairs; simulated annealing minimises it. The grid of 30 weights k / 30 and the term of the pointwise mutual
-information (PMI) of the predicted and the true class are as the brief of this study gives them.
+information (PMI) of the predicted and the true class are from a short description of the method.
 
 What is filled in here: the objective is the error, plus the mean of ``|A_i - A_j|`` over pairs, minus `PMI_SHARE`
-times the mean PMI of the classes (published with strengths that are tuned for each task; here they are fixed). The
+times the mean PMI of the classes (the published strengths were not at hand; here they are fixed, not tuned). The
 annealing starts at the model as it is; the temperature falls by 5 % after every ``2 m`` moves; a move gives one class
 a new weight; the best place that was seen is returned.
 

@@ -94,7 +94,7 @@ def run_oxonfair(data: TaskData, value: Value) -> Ints:
     from oxonfair import FairPredictor
     from oxonfair.utils import group_metrics
 
-    phi_val, phi_test = data.user_phi_val, data.user_phi_test
+    phi_val, phi_test = np.asarray(data.user_phi_val), np.asarray(data.user_phi_test)
     inferred = _GroupsOfBasis(LogisticRegression().fit(phi_val, data.group_val))
     rows = {"target": data.y_val, "data": np.column_stack([data.eta_val, phi_val]), "groups": data.group_val}
     found = FairPredictor(_first_columns, rows, inferred_groups=inferred, threshold=0)
