@@ -58,11 +58,12 @@ class TaskData:
     Attributes
     ----------
     name, metric, metric_options : str, str, dict
-        The task, and the metric by its name and what it needs beside the labels.
+        The task, and the metric by its name (or the text of a penalised one, or the name of an opaque function) and
+        what it needs beside the labels.
     n_classes : int
         Number of classes m; labels are ``0..m-1``.
     X_train, X_val, X_test : ndarray of shape (n, d)
-        What the base model sees.
+        What the base model sees. Everything of training is None if the model came ready from others.
     y_train : ndarray of shape (n_train,)
         Training labels as recorded, noise included.
     y_val, y_test : ndarray of shape (n,)
@@ -81,13 +82,13 @@ class TaskData:
     metric: str
     metric_options: dict[str, Any]
     n_classes: int
-    X_train: Floats
-    y_train: Ints
+    X_train: Floats | None
+    y_train: Ints | None
     X_val: Floats
     y_val: Ints
     X_test: Floats
     y_test: Ints
-    eta_train: Floats
+    eta_train: Floats | None
     eta_val: Floats
     eta_test: Floats
     group_val: Ints | None
@@ -95,7 +96,7 @@ class TaskData:
     user_phi_train: Floats | None
     user_phi_val: Floats | None
     user_phi_test: Floats | None
-    rows_train: Ints
+    rows_train: Ints | None
     rows_val: Ints
     rows_test: Ints
 
@@ -118,7 +119,21 @@ class Source:
     def take(self, rows: Ints) -> Source:
         """Return some rows."""
         columns = {name: getattr(self, name) for name in ("X", "y", "basis", "group", "marked", "amount")}
-        return Source(**{name: None if values is None else values[rows] for name, values in columns.items()})
+        taken: dict[str, Any] = {name: None if values is None else values[rows] for name, values in columns.items()}
+        return Source(**taken)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """The rows of one split, and how many groups the basis of the user has."""
+
+    train: Source
+    val: Source
+    test: Source
+    rows_train: Ints
+    rows_val: Ints
+    rows_test: Ints
+    n_bases: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,16 +163,23 @@ def describe(name: str) -> str:
 
 def load_task(name: str, *, split: int) -> TaskData:
     """Return one split of a task; the same name and number give the same arrays."""
-    task, source = _task(name), _task(name).source()
-    rng = np.random.default_rng([zlib.crc32(name.encode()), split])
-    rows = _partition(task, source, rng=rng)
-    train, val, test = (source.take(part) for part in rows)
+    task, rng = _task(name), generator(name, split=split)
+    return with_model(name, task, partition(task, task.source(), rng=rng), rng=rng)
+
+
+def generator(name: str, *, split: int) -> np.random.Generator:
+    """Return the random numbers of one split of a task."""
+    return np.random.default_rng([zlib.crc32(name.encode()), split])
+
+
+def with_model(name: str, task: Task, parts: Parts, *, rng: np.random.Generator) -> TaskData:
+    """Return one split with the probabilities of the base model, fitted on the training rows."""
+    train, val, test = parts.train, parts.val, parts.test
     y_train = train.y if task.noise is None else _recorded(task.noise(train), rng=rng)
-    model = task.model(_seed(rng))
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=_seed(rng))
+    model = task.model(seed_of(rng))
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed_of(rng))
     eta_train = cross_val_predict(model, train.X, y_train, cv=folds, method="predict_proba")
     model.fit(train.X, y_train)
-    n_bases = 0 if source.basis is None else int(source.basis.max()) + 1
     return TaskData(
         name=name,
         metric=task.metric,
@@ -174,12 +196,12 @@ def load_task(name: str, *, split: int) -> TaskData:
         eta_test=np.asarray(model.predict_proba(test.X), dtype=np.float64),
         group_val=val.group,
         group_test=test.group,
-        user_phi_train=_indicators(train.basis, n_bases),
-        user_phi_val=_indicators(val.basis, n_bases),
-        user_phi_test=_indicators(test.basis, n_bases),
-        rows_train=rows[0],
-        rows_val=rows[1],
-        rows_test=rows[2],
+        user_phi_train=_indicators(train.basis, parts.n_bases),
+        user_phi_val=_indicators(val.basis, parts.n_bases),
+        user_phi_test=_indicators(test.basis, parts.n_bases),
+        rows_train=parts.rows_train,
+        rows_val=parts.rows_val,
+        rows_test=parts.rows_test,
     )
 
 
@@ -204,32 +226,40 @@ def forest(seed: int) -> Any:
 # Who is in which sample.
 
 
-def _partition(task: Task, source: Source, *, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-    """Return the rows of training, validation and test, each in the proportions of its pool's classes (and groups)."""
+def partition(task: Task, source: Source, *, rng: np.random.Generator) -> Parts:
+    """Return training, validation and test, each in the proportions of its pool's classes (and groups)."""
     strata = source.y if source.group is None else source.y * (source.group.max() + 1) + source.group
     rows = np.arange(len(strata), dtype=np.intp)
     if task.drift and source.marked is not None:
         early = rng.random(len(rows)) < np.where(source.marked, MOSTLY, 1 - MOSTLY)
-        train, _ = _drawn(rows[early], strata, size=task.n_train, rng=rng)
+        train, _ = drawn(rows[early], strata, size=task.n_train, rng=rng)
         rest = rows[~early]
     else:
-        train, rest = _drawn(rows, strata, size=task.n_train, rng=rng)
-    val, rest = _drawn(rest, strata, size=task.n_val, rng=rng)
-    test, _ = _drawn(rest, strata, size=MAX_TEST, rng=rng)
+        train, rest = drawn(rows, strata, size=task.n_train, rng=rng)
+    val, rest = drawn(rest, strata, size=task.n_val, rng=rng)
+    test, _ = drawn(rest, strata, size=MAX_TEST, rng=rng)
     if task.keep is not None:
-        train = _thinned(train, source.y[train], keep=task.keep)
-    return train, val, test
+        train = thinned(train, source.y[train], keep=task.keep)
+    return Parts(
+        train=source.take(train),
+        val=source.take(val),
+        test=source.take(test),
+        rows_train=train,
+        rows_val=val,
+        rows_test=test,
+        n_bases=0 if source.basis is None else int(source.basis.max()) + 1,
+    )
 
 
-def _drawn(rows: Ints, strata: Ints, *, size: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+def drawn(rows: Ints, strata: Ints, *, size: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Return ``size`` of the rows (all of them where there are no more), stratified, and those left."""
     if size >= len(rows):
         return rng.permutation(rows), rows[:0]
-    taken, left = train_test_split(rows, train_size=size, stratify=strata[rows], random_state=_seed(rng))
+    taken, left = train_test_split(rows, train_size=size, stratify=strata[rows], random_state=seed_of(rng))
     return taken, left
 
 
-def _thinned(rows: Ints, labels: Ints, *, keep: tuple[float, ...]) -> Ints:
+def thinned(rows: Ints, labels: Ints, *, keep: tuple[float, ...]) -> Ints:
     """Return the first rows of every class, as many as its share says; the rows come in random order."""
     of_class = [rows[labels == c] for c in range(len(keep))]
     kept = [part[: round(share * len(part))] for part, share in zip(of_class, keep, strict=True)]
@@ -238,8 +268,8 @@ def _thinned(rows: Ints, labels: Ints, *, keep: tuple[float, ...]) -> Ints:
 
 def _recorded(chances: Floats, *, rng: np.random.Generator) -> Ints:
     """Return one label a row, drawn with the row's chances."""
-    drawn = rng.random((len(chances), 1))
-    return np.asarray((chances.cumsum(axis=1)[:, :-1] <= drawn).sum(axis=1), dtype=np.intp)
+    dice = rng.random((len(chances), 1))
+    return np.asarray((chances.cumsum(axis=1)[:, :-1] <= dice).sum(axis=1), dtype=np.intp)
 
 
 def _indicators(codes: Ints | None, n_bases: int) -> Floats | None:
@@ -247,7 +277,7 @@ def _indicators(codes: Ints | None, n_bases: int) -> Floats | None:
     return None if codes is None else np.eye(n_bases)[codes]
 
 
-def _seed(rng: np.random.Generator) -> int:
+def seed_of(rng: np.random.Generator) -> int:
     """Return a seed for scikit-learn."""
     return int(rng.integers(2**31))
 
@@ -299,7 +329,7 @@ def _commoner_when_in_doubt(train: Source) -> Floats:
     rival = others.argmax(axis=1)
     prior = np.bincount(train.y)
     chance = 0.7 * (1 - np.abs(eta[at, train.y] - eta[at, rival])) * (prior[rival] > prior[train.y])
-    chances = np.zeros_like(eta)
+    chances: Floats = np.zeros_like(eta)
     chances[at, train.y] = 1 - chance
     chances[at, rival] = chance
     return chances
@@ -316,14 +346,14 @@ def _given(values: NDArray[Any] | None) -> NDArray[Any]:
 
 
 @cache
-def _adult() -> Columns:
+def adult_columns() -> Columns:
     """Return the columns of both files, one after the other."""
     tables = load_adult()
     columns = {name: np.concatenate([tables.train[name], tables.test[name]]) for name in tables.train}
     return {**columns, "native": np.where(columns["native-country"] == "United-States", "here", "abroad")}
 
 
-def _adult_features(columns: Columns, *, without: tuple[str, ...]) -> Floats:
+def adult_features(columns: Columns, *, without: tuple[str, ...]) -> Floats:
     """Return numbers as they are (capital in logarithms) and categories one-hot; never the marital status."""
     numbers = [np.log1p(columns[n]) if n in LOGARITHMIC else columns[n] for n in ADULT_NUMBERS if n not in without]
     coded = [np.unique(columns[n], return_inverse=True) for n in ADULT_CATEGORIES if n not in without]
@@ -337,22 +367,23 @@ def _sector(columns: Columns) -> Ints:
     return np.select([kind == "Private", own, state], [0, 1, 2], default=3).astype(np.intp)
 
 
-def _bands(values: NDArray[Any], *edges: float) -> Ints:
+def bands(values: NDArray[Any], *edges: float) -> Ints:
     """Return the number of the interval, closed on the right, that holds each value."""
     return np.searchsorted(edges, values, side="left").astype(np.intp)
 
 
-def _high_income(columns: Columns) -> Ints:
+def high_income(columns: Columns) -> Ints:
+    """Return 1 for an income over 50K, 0 for others."""
     return np.asarray(columns["income"] == ">50K", dtype=np.intp)
 
 
 @cache
 def _adult_hidden_sex() -> Source:
-    columns = _adult()
+    columns = adult_columns()
     female = columns["sex"] == "Female"
     return Source(
-        X=_adult_features(columns, without=("income", "sex", "relationship")),  # husband and wife give sex away
-        y=_high_income(columns),
+        X=adult_features(columns, without=("income", "sex", "relationship")),  # husband and wife give sex away
+        y=high_income(columns),
         basis=_sector(columns),
         group=female.astype(np.intp),
         marked=female,
@@ -361,35 +392,35 @@ def _adult_hidden_sex() -> Source:
 
 @cache
 def _adult_education() -> Source:
-    columns = _adult()
+    columns = adult_columns()
     return Source(
-        X=_adult_features(columns, without=("education-num",)),
-        y=_bands(columns["education-num"], *EDUCATION_EDGES),
-        basis=_bands(columns["age"], 30, 45),
+        X=adult_features(columns, without=("education-num",)),
+        y=bands(columns["education-num"], *EDUCATION_EDGES),
+        basis=bands(columns["age"], 30, 45),
         marked=columns["age"] > 45,
     )
 
 
 @cache
 def _adult_occupation() -> Source:
-    everybody = _adult()
+    everybody = adult_columns()
     known = everybody["occupation"] != "?"
     columns = {name: values[known] for name, values in everybody.items()}
     code = {name: number for number, names in enumerate(OCCUPATIONS) for name in names}
     return Source(
-        X=_adult_features(columns, without=("occupation",)),
+        X=adult_features(columns, without=("occupation",)),
         y=np.array([code[name] for name in columns["occupation"].tolist()], dtype=np.intp),
-        basis=_bands(columns["education-num"], 9, 12),
+        basis=bands(columns["education-num"], 9, 12),
     )
 
 
 @cache
 def _adult_young_first() -> Source:
-    columns = _adult()
+    columns = adult_columns()
     return Source(
-        X=_adult_features(columns, without=("income",)),
-        y=_high_income(columns),
-        basis=_bands(columns["age"], 30, 50),
+        X=adult_features(columns, without=("income",)),
+        y=high_income(columns),
+        basis=bands(columns["age"], 30, 50),
         marked=columns["age"] <= 37,  # the median
     )
 
@@ -426,7 +457,7 @@ def _default_by_education() -> Source:
 def _default_by_arrears() -> Source:
     table = load_default_credit()
     months = table.X[:, table.feature_names.index("PAY_0")]
-    return Source(X=table.X, y=table.y, basis=_bands(months, 0, 1))
+    return Source(X=table.X, y=table.y, basis=bands(months, 0, 1))
 
 
 @cache
@@ -448,7 +479,7 @@ def _breast_cancer() -> Source:
     bunch = load_breast_cancer()
     radius = bunch.data[:, list(bunch.feature_names).index("mean radius")]
     malignant = (bunch.target == 0).astype(np.intp)
-    return Source(X=bunch.data, y=malignant, basis=_bands(radius, 12, 15), amount=radius)
+    return Source(X=bunch.data, y=malignant, basis=bands(radius, 12, 15), amount=radius)
 
 
 # The tasks.
