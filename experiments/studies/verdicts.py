@@ -104,8 +104,10 @@ def by_menu(setting: Setting, drawn: Drawn, seed: int, *, how: How) -> dict[str,
     """Fit the menu: its weighted average, or its best entry."""
     problem = setting.problem(drawn)
     entries = menu(problem)
-    candidate = Choice(how=how).candidate(problem, entries)
-    labels = refitted(problem, entries, candidate.selection).labels(setting.population.rows())
+    choice = Choice(how=how)
+    borrowing = choice.borrowing(problem)
+    candidate = choice.candidate(borrowing, entries)
+    labels = refitted(borrowing.problem, entries, candidate.selection).labels(setting.population.rows())
     return compared(setting, candidate.comparison, labels=labels, adopted=not candidate.kept_out)
 
 
@@ -120,7 +122,8 @@ def by_one_rule(setting: Setting, drawn: Drawn, seed: int) -> dict[str, float]:
 
     problem = Problem.labelled(None, with_bases(drawn), setting.resolved, groups=drawn.groups)
     entries = (Base(), Influence("first"))
-    candidate = Choice(how="only").candidate(problem, entries)
+    choice = Choice(how="only")
+    candidate = choice.candidate(choice.borrowing(problem), entries)
     labels = refitted(problem, entries, candidate.selection).labels(with_bases(setting.population))
     return compared(setting, candidate.comparison, labels=labels)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postshift import fw_eg
+from postshift import Rows, fw_eg
 from postshift.exceptions import NotFinishedError, UnknownQueryError
-from postshift.metrics import GMean, MacroF1, SoftOracle
+from postshift.metrics import GMean, MacroF1, SoftOracle, from_confusion
 from tests.core.runs import KINDS, Recorder, new_run, oracle_for
 from tests.problems import make_problem, problems
 
@@ -102,6 +102,25 @@ def test_a_run_ends_when_the_score_has_settled():
     assert settled.iterate == 5 + next(t for t, each in enumerate(ranges) if each < tol) < 30
     assert settled.score == scores[settled.iterate]
     assert len(settled.vertices) == settled.iterate
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_a_run_that_drifts_ends_with_its_best_iterate(seed):
+    """Full weights of few rows: the score reached -0.62 in one step, fell to -1.1, and the run said "finished"."""
+    costs = np.array([[0, 1, 4], [1, 0, 1], [9, 1, 0.0]])
+    rng = np.random.default_rng(seed)
+
+    def drawn(n_rows):
+        eta = rng.dirichlet([2, 1, 0.7], n_rows)
+        return Rows.of(eta, labels=(eta.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1))
+
+    metric = from_confusion(lambda table: -(table * costs).sum((-2, -1)), name="cost", weighting="full")
+    fit = fw_eg(drawn(4000), drawn(1500), metric, max_iter=30)
+    scores = [line.score for line in fit.trace]
+    assert fit.status == "drifted"
+    assert fit.iterate == int(np.argmax(scores)) < len(scores) - 5
+    assert fit.score == max(scores) > -0.65
+    assert len(scores) < 20
 
 
 def test_a_trap_on_the_way_returns_the_best_iterate():

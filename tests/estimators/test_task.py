@@ -22,11 +22,45 @@ def profit(y_true, y_pred, sample_weight=None):  # noqa: ARG001
 
 
 def test_a_function_that_ignores_its_weights_is_called_on_rows():
-    X, y = overlapping(1000, weights=(0.95,), seed=2)
+    X, y = overlapping(1000, weights=(0.95,), seed=1)
     model = PostShiftClassifier(LogisticRegression(C=1e-3), metric=profit).fit(X, y)
     assert model.score(X, y) == profit(y, model.predict(X))
-    assert model.n_queries_ > 0
     assert profit(y, model.predict(X)) > 0
+
+
+def test_a_function_without_weights_is_fitted_as_one_that_ignores_them():
+    """An unused ``sample_weight`` decided which rules a function got, and whether it was queried."""
+
+    def plain(y_true, y_pred):
+        return profit(y_true, y_pred)
+
+    X, y = overlapping(1000, weights=(0.9,), seed=1)
+    fits = [PostShiftClassifier(LogisticRegression(), metric=each).fit(X, y) for each in (profit, plain)]
+    assert [fit.n_queries_ for fit in fits] == [0, 0]
+    np.testing.assert_array_equal(*(fit.predict(X) for fit in fits))
+    assert fits[0].score_ == fits[1].score_ > fits[0].base_score_
+
+
+def test_a_function_that_reads_the_order_of_rows_is_called_on_rows():
+    def streak(y_true, y_pred):
+        return float(np.mean((y_true[1:] == y_pred[1:]) & (y_true[:-1] == y_pred[:-1])))
+
+    X, y = overlapping(600)
+    model = PostShiftClassifier(LogisticRegression(), metric=streak).fit(X[:300], y[:300], X[300:], y[300:])
+    assert model.n_queries_ > 0
+
+
+def test_a_function_that_needs_every_class_is_called_on_rows():
+    """A fold may have no row of the rarest class."""
+
+    def ratio(y_true, y_pred):
+        return float(
+            np.mean(y_pred[y_true == 1] == 1) / np.count_nonzero(y_true == 1) if (y_true == 1).any() else np.nan
+        )
+
+    X, y = overlapping(600, weights=(0.9,))
+    model = PostShiftClassifier(LogisticRegression(), metric=ratio).fit(X[:300], y[:300], X[300:], y[300:])
+    assert model.n_queries_ > 0
 
 
 def test_a_loss_in_a_partial_is_found_out():

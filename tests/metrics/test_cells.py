@@ -66,6 +66,23 @@ def test_a_total_is_for_functions_that_add_up():
     assert metric.value(rows.confusion) == pytest.approx(cost(truth, labels, weights))
 
 
+def test_a_function_without_weights_is_called_on_whole_rows():
+    calls = []
+
+    def share(y_true, y_pred):
+        calls.append(len(y_true))
+        return float(np.mean(y_true == y_pred))
+
+    metric = CellMetric(from_labels(share), CLASSES, total=10.0, whole_rows=True)
+    table = np.array([[0.5, 0.1, 0.0], [0.0, 0.2, 0.0], [0.04, 0.0, 0.16]])
+    assert metric.value(table) == pytest.approx(0.9)  # 0.4 rows of the last class are none, 1.6 are 2
+    assert calls == [10]
+    truth, labels = CLASSES[[0, 0, 1, 2]], CLASSES[[0, 1, 1, 2]]
+    assert metric.agrees(truth, labels)
+    with pytest.raises(MetricError, match="must take only labels and sample_weight"):
+        CellMetric(from_labels(share), CLASSES)
+
+
 def test_cells_without_weight_are_left_out():
     seen = []
     metric = CellMetric(from_labels(lambda a, b, sample_weight: seen.append((a, b, sample_weight)) or 0.0), CLASSES)

@@ -1,4 +1,4 @@
-"""Scores out of fold: folds, hold-outs, groups, shrinkage."""
+"""Scores out of fold: folds, hold-outs, groups, the average and its best rule."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from postshift import Rows
 from postshift.core.plugin import onehot
@@ -15,7 +13,7 @@ from postshift.core.queries import without_queries
 from postshift.exceptions import SettingError
 from postshift.metrics import Accuracy, BinaryF1, GMean, MatthewsCorrelation
 from postshift.rules import Base, Choice, InversePrior, Problem
-from postshift.rules.scoring import average_weights, make_folds, shrunk_confusion, shrunk_value
+from postshift.rules.scoring import OutOfFold, Selector, average_weights, make_folds, score_of
 from tests.rules.helpers import big
 
 
@@ -37,21 +35,6 @@ def test_above_the_limit_there_is_one_hold_out():
     assert [(len(kept), len(left)) for kept, left in folds] == [(15_000, 5_000)]
 
 
-@given(seed=st.integers(0, 1000))
-def test_shrunk_recalls(seed):
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(0, 5, size=4).astype(float)
-    counts[0] = 3
-    rows = rng.dirichlet(np.ones(4), size=4)
-    confusion = rows * (counts / counts.sum())[:, None]
-    shrunk = shrunk_confusion(confusion, counts, n_classes=4)
-    mean = np.diag(rows)[counts > 0].mean()
-    np.testing.assert_allclose(shrunk.sum(axis=1), confusion.sum(axis=1))
-    for i in np.flatnonzero(counts):
-        expected = (counts[i] * rows[i, i] + mean) / (counts[i] + 1)
-        assert shrunk[i, i] / shrunk[i].sum() == pytest.approx(expected)
-
-
 def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
     """Above the limit of rows there is one hold-out; groups stay on one side of it."""
     monkeypatch.setattr("postshift.rules.scoring.MAX_VAL", 150)
@@ -63,15 +46,29 @@ def test_a_hold_out_is_scored_on_its_own_rows(monkeypatch):
     assert not set(groups[kept]) & set(groups[left])
 
 
-def test_shrinkage_invents_no_predictions():
-    """Metrics of predicted-class rates are scored as they are: never predicting a rare class is worth nothing."""
+def test_never_predicting_a_rare_class_is_worth_nothing():
     rng = np.random.default_rng(0)
     p = np.clip(rng.beta(0.3, 6, size=150), 1e-3, 0.999)
     labels = np.zeros(150, dtype=int)
     labels[np.argsort(p)[-2:]] = 1
     problem = Problem.labelled(None, Rows.of(np.column_stack([1 - p, p]), labels=labels), MatthewsCorrelation())
-    assert shrunk_value(problem, np.zeros(150, dtype=int)) == 0
-    assert shrunk_value(problem, labels) == pytest.approx(1)
+    assert score_of(problem, np.zeros(150, dtype=int)) == 0
+    assert score_of(problem, labels) == pytest.approx(1)
+
+
+def test_an_average_far_below_its_best_rule_is_left_for_that_rule():
+    """Two rules that err on other rows outvote the best rule; its lead is larger than the noise."""
+    truth = np.repeat([0, 1], [300, 300])
+    best, other = truth.copy(), truth.copy()
+    best[:24], other[24:66] = 1, 1
+    sure, unsure = onehot(other, n_classes=2), 0.5 + 0.02 * (onehot(best, n_classes=2) - 0.5)
+    problem = Problem.labelled(None, Rows.of(unsure, labels=truth), Accuracy())
+    rows = np.arange(600)
+    labels, scores = np.array([other, best, other]), np.array([sure, unsure, sure])
+    scored = OutOfFold(problem=problem, rows=rows, parts=rows % 5, labels=labels, scores=scores)
+    np.testing.assert_array_equal(scored.averaged(np.ones(3) / 3), other)
+    selection = Selector(how="average", passes=[scored], seed=0).selected()
+    np.testing.assert_array_equal(selection.weights, [0, 1, 0])
 
 
 @pytest.mark.parametrize("groups", [np.zeros(200), np.arange(5)])

@@ -25,8 +25,10 @@ from postshift.core.sums import Classifier, ClassifierSums, Engine
 from postshift.core.weighting import Weighting
 from postshift.exceptions import BudgetError, ShapeError
 
-Status = Literal["finished", "settled", "flat"]
+Status = Literal["finished", "settled", "drifted", "flat"]
 _SETTLED_OVER = 5  # iterates
+_DRIFT_OF_GAIN = 0.25  # a run drifts if its last iterates stay below the best by more than this part of the gain ...
+_DRIFT_OF_SCORE = 0.01  # ... and by more than this part of the best score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,8 +132,9 @@ class Iteration:
 class FitResult:
     """The result of a run.
 
-    ``status`` is "finished", "settled" if the score stopped changing, or "flat" if no probe changed the metric. The
-    result is the last iterate, or the best one if the run is flat. ``vertices`` are all plug-in classifiers of the run.
+    ``status`` is "finished", "settled" if the score stopped changing, "drifted" if it fell and did not recover, or
+    "flat" if no probe changed the metric. The result is the last iterate, or the best one if the run drifted or is
+    flat. ``vertices`` are all plug-in classifiers of the run.
     """
 
     mixture: Mixture
@@ -189,8 +192,9 @@ def frank_wolfe(
         trace.append(Iteration(index=t, score=look.score(view), n_queries=len(look.asked)))
         if look.asked:
             yield ScoredRule(score=trace[t].score, make=partial(start.after, tuple(vertices), tuple(steps)))
-        settled = last or _are_settled(trace, tol)
-        if settled or _are_flat(gains := look.gains(view), look.rounding(view)):
+        drifted = _has_drifted(trace)
+        settled = not drifted and (last or _are_settled(trace, tol))
+        if drifted or settled or _are_flat(gains := look.gains(view), look.rounding(view)):
             break
         found = finder.find(sums, gains)  # line 9: Algorithm 1 ...
         newest = PlugIn(weighting=finder.weighting, alpha=found.alpha, n_classes=finder.n_classes)  # ... Algorithm 2
@@ -200,14 +204,15 @@ def frank_wolfe(
         steps.append(size)
         trace[t] = trace[t].elicited(found, step=size)
     # Choosing the best of all on a small validation sample costs more than it gains. But an iterate that no probe
-    # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better.
+    # can improve may be a trap (a G-mean of 0 has gradient 0), and then an earlier one is better. So it is if the run
+    # drifts: with full weights and few rows, the noise of the sums outweighs what is left to gain.
     iterate = t if settled else int(np.argmax([line.score for line in trace]))
     return FitResult(
         mixture=start.after(vertices[:iterate], steps[:iterate]),
         vertices=tuple(vertices),
         iterate=iterate,
         trace=tuple(trace),
-        status="finished" if last else "settled" if settled else "flat",
+        status="drifted" if drifted else "finished" if last else "settled" if settled else "flat",
         n_queries=len(look.asked),
         max_queries=max_queries(look, max_iter),
         probes=probes,
@@ -218,6 +223,14 @@ def _are_settled(trace: Sequence[Iteration], tol: float) -> bool:
     """Return whether the last scores differ by less than ``tol``; the start, which has no share left, is not one."""
     scores = [line.score for line in trace[1:][-_SETTLED_OVER:]]
     return len(scores) == _SETTLED_OVER and max(scores) - min(scores) < tol
+
+
+def _has_drifted(trace: Sequence[Iteration]) -> bool:
+    """Return whether the last scores are all far below the best one: by a part of the gain, and of the score."""
+    scores = [line.score for line in trace]
+    best, lately = max(scores), scores[1:][-_SETTLED_OVER:]
+    margin = max(_DRIFT_OF_GAIN * (best - scores[0]), _DRIFT_OF_SCORE * abs(best))
+    return len(lately) == _SETTLED_OVER and max(lately) < best - margin
 
 
 def _are_flat(gains: FloatArray, rounding: float) -> bool:

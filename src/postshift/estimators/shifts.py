@@ -40,9 +40,10 @@ from postshift.exceptions import (
     SmallValidationWarning,
 )
 from postshift.metrics.resolve import ResolvedMetric
+from postshift.rules.borrowing import FEWEST, Lender
 from postshift.rules.certified import Unlabelled
 from postshift.rules.choice import AveragedRule, Chosen
-from postshift.rules.few_rows import FEWEST, FewRows
+from postshift.rules.few_rows import FewRows
 from postshift.rules.fitted import FittedRule, Rule
 from postshift.rules.menu import check_method
 from postshift.rules.posterior import FLOOR
@@ -163,7 +164,10 @@ class Shifts:
             goal = limits.pooled(goal, len(self.classes_))
         about: Any = {"classes": self.classes_, "metadata": metadata}
         n_groups = limits.n_groups if given else None
-        task = make_task(goal, train=train, val=val, groups=self.groups_, n_groups=n_groups, **about)
+        by_counts = self.budget is None and n_groups is None
+        task = make_task(
+            goal, train=train, val=val, groups=self.groups_, n_groups=n_groups, by_counts=by_counts, **about
+        )
         limits = limits.on(*task.rows_of(val, metadata), classes=self.classes_)
         seed = seed_of(self.random_state)
         method, self.certificate_ = self._method(task, limits, unlabelled=unlabelled) if given else (self.method, None)
@@ -300,18 +304,29 @@ def _warn_of_few_rows(record: Record, n_rows: int, *, classes: Any, groups: Any)
 
 
 def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
-    """Return a text that names the classes with few rows, and the score without them."""
-    named = []
-    for category, count in list(zip(few.categories, few.counts, strict=True))[:NAMED]:
+    """Return a text that names the classes with few rows, what their scores lean on, and the score without them."""
+    by_lender: dict[Lender, list[str]] = {}
+    for category, count, lender in zip(few.categories, few.counts, few.lenders, strict=True):
         group, k = divmod(category, len(classes))
         where = "" if groups is None else f" in group {groups[group : group + 1].tolist()[0]!r}"
-        named.append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
-    more = f" and {len(few.categories) - NAMED} more" if len(few.categories) > NAMED else ""
-    said = (
-        f"fewer than {FEWEST} validation rows are of class {', '.join(named)}{more}: their part of the score is mostly "
-        "chance"
-    )
+        by_lender.setdefault(lender, []).append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
+    parts = [f"of class {_first(names)}, {_leaning(lender, few.strength)}" for lender, names in by_lender.items()]
+    said = f"fewer than {FEWEST} validation rows are {'; and '.join(parts)}"
     if few.score is None or few.base_score is None:
         return f"{said}. Give more rows of these classes"
     without = f"Without them, the score is {few.score:.3f} (base {few.base_score:.3f})"
     return f"{said}. {without}. Give more rows of these classes"
+
+
+def _first(names: list[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def _leaning(lender: Lender, strength: float) -> str:
+    """Say what the part of few rows in the score leans on."""
+    if lender == "nothing":
+        return "whose part of the score is mostly chance"
+    source = "training rows of the class" if lender == "training rows" else "the model's probabilities"
+    return f"whose part of the score also leans on {source}, which count as {strength:g} row{'s' * (strength > 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from postshift.core.queries import Oracle, without_queries
 from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
-from postshift.exceptions import LabelError, MetricError, SettingError, ShapeError
+from postshift.exceptions import LabelError, MetricError, PostshiftError, SettingError, ShapeError
 from postshift.metrics import (
     CellMetric,
     LabelFunction,
@@ -150,11 +151,13 @@ def make_task(
     groups: Any,
     metadata: Mapping[str, Any],
     n_groups: int | None = None,
+    by_counts: bool = False,
 ) -> Task:
     """Return the task of a metric on these rows; ``metadata`` are arrays about the validation rows.
 
     Rows of weight 0 are left out. A metric with its own labels gets all validation rows. If there are constraints,
-    ``n_groups`` is the number of groups that they and the metric read, 1 for none.
+    ``n_groups`` is the number of groups that they and the metric read, 1 for none. With ``by_counts``, a function that
+    does not read weights is one of the confusion matrix if it only depends on the numbers of rows in its cells.
     """
     _check_given(goal, val, metadata)
     if train is not None and (counted := train.places_with_weight(name="training")) is not None:
@@ -176,6 +179,9 @@ def make_task(
     elif isinstance(goal, PooledMetric) and isinstance(goal.inner, CellMetric):
         found = _of_cells(goal.inner, val, classes)
         goal = found if isinstance(found, LabelFunction) else replace(goal, inner=found)
+    if by_counts and isinstance(goal, LabelFunction) and not goal.metadata and val.weights is None:
+        whole = CellMetric(goal, classes, total=float(val.n_rows), whole_rows=True)
+        goal = whole if _reads_cells_only(whole, val, classes) and _needs_no_class(whole, val) else goal
     if isinstance(goal, LabelFunction):
         own = {name: metadata[name] for name in goal.metadata}
         task = _label_task(goal, train=train, val=val, classes=classes, metadata=own)
@@ -238,17 +244,34 @@ def labelled_problem(metric: ConfusionMetric, *, val: Rows, groups: Any, metadat
 
 
 def _of_cells(metric: CellMetric, val: Rows, classes: Any) -> CellMetric | LabelFunction:
-    """Return the metric for these rows, or the function itself if it reads more than the weights of cells."""
+    """Return the metric for these rows, or the function itself if it reads more than the cells of the rows."""
     given: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
     scaled = replace(metric, total=float(given.sum()))
-    weights = given / given.mean()  # the comparison has an absolute tolerance
+    return scaled if _reads_cells_only(scaled, val, classes) else metric.function
+
+
+def _reads_cells_only(metric: CellMetric, val: Rows, classes: Any) -> bool:
+    """Return whether a metric has the same value on rows and on their cells, for labels and weights of many kinds."""
+    weights: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights / val.weights.mean()
     rng, n_classes = np.random.default_rng(0), val.n_classes
     tried = [np.argmax(val.eta, axis=1), np.argmax(val.eta / val.eta.mean(axis=0), axis=1)]
     tried += [rng.integers(n_classes, size=val.n_rows) for _ in range(3)]
     tried += [np.full(val.n_rows, label) for label in range(min(n_classes, _CONSTANTS_TRIED))]
     uneven = weights * rng.uniform(0.5, 1.5, size=val.n_rows)
-    same = all(scaled.agrees(classes[val.labels], classes[each], w) for each in tried for w in (weights, uneven))
-    return scaled if same else metric.function
+    of_rows = (weights,) if metric.whole_rows else (weights, uneven)
+    return all(metric.agrees(classes[val.labels], classes[each], w) for each in tried for w in of_rows)
+
+
+def _needs_no_class(metric: CellMetric, val: Rows) -> bool:
+    """Return whether a metric has a value without the rarest class, which may be missing in a fold."""
+    cells = np.diag(np.bincount(np.asarray(val.labels), minlength=val.n_classes) / val.n_rows)
+    rarest = int(np.argmin(np.where(cells.diagonal() > 0, cells.diagonal(), np.inf)))
+    cells[rarest, rarest] = 0.0
+    with warnings.catch_warnings(action="ignore"):  # that a class is missing is known
+        try:
+            return not cells.any() or bool(np.isfinite(metric.value(cells)))
+        except PostshiftError:
+            return False
 
 
 def _label_task(

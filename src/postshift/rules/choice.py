@@ -1,11 +1,11 @@
 """Choose a rule from the menu, or average the rules, by cross-validation of their deterministic labels.
 
-With labels, every rule is refitted in every fold. Its score is the metric of its pooled out-of-fold labels. Recalls are
-shrunk towards their mean: without that, classes with one or two rows would make all rules tie at 0. The selection
-(``rules/scoring.py``) averages the rules or takes the best one. The result is compared with the base
-(``rules/verdict.py``) on labels that were not used for the selection. The base is kept unless the probability that the
-result is better is high enough. If the metric only returns scores, there are no folds: each rule is scored once, and
-must beat the base by more than the noise of the rows on which their labels differ.
+With labels, every rule is refitted in every fold. Its score is the metric of its pooled out-of-fold labels. Classes
+with few rows borrow some (``rules/borrowing.py``): without that, a rule that never predicts such a class would lose
+nothing by it. The selection (``rules/scoring.py``) averages the rules or takes the best one. The result is compared
+with the base (``rules/verdict.py``) on labels that were not used for the selection. The base is kept unless the
+probability that the result is better is high enough. If the metric only returns scores, there are no folds: each rule
+is scored once, and must beat the base by more than the noise of the rows on which their labels differ.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from postshift.core.queries import Fit, ScoredRule, asking, without_queries
 from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.black_box import ConstrainedByProbes
+from postshift.rules.borrowing import Borrowing, borrow
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.loops import Influence, Paper
@@ -48,7 +49,7 @@ AVERAGED_ROWS = 200_000  # of each sample; with more rows, an average hardly cha
 ADOPTED_FROM = 0.6  # a rule is adopted if the chance that it is better than the base is above this
 # On few rows, the lowest of several rates is below its true value. This bias is largest if the rates are equal, as they
 # are for the best rule: a rule needs a clearer lead.
-MINIMUM_ADOPTED_FROM = 0.8
+MINIMUM_ADOPTED_FROM = 0.75
 FAR_ABOVE = 10  # answers above this many times the scale suggest another scale
 
 
@@ -181,10 +182,11 @@ class Choice:
         self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any, progress: Progress | None
     ) -> Chosen:
         """Score every rule out of fold, select, compare with the base, and refit the rules that have weight."""
-        candidate = self.candidate(problem, entries, fold_groups, progress)
+        borrowing = self.borrowing(problem)
+        candidate = self.candidate(borrowing, entries, fold_groups, progress)
         fallback = self.how != "only" and candidate.kept_out
         selection = _base_alone(len(entries)) if fallback else candidate.selection
-        rule = refitted(problem, entries, selection)
+        rule = refitted(borrowing.problem, entries, selection)
         found, base = candidate.comparison, candidate.held_out.base_labels
         record = Record(
             how=self.how,
@@ -211,11 +213,18 @@ class Choice:
         held_out = replace(candidate.held_out, labels=base) if fallback else candidate.held_out
         return Chosen(rule=rule, record=record, held_out=held_out)
 
+    def borrowing(self, problem: Problem) -> Borrowing:
+        """Return the problem with rows for classes that have few; a rule that was asked for gets only its own rows."""
+        if self.how == "only":
+            return Borrowing(problem=problem, n_own=problem.val.n_rows, lenders={})
+        return borrow(problem, seed=self.random_state)
+
     def candidate(
-        self, problem: Problem, entries: tuple[Rule, ...], fold_groups: Any = None, progress: Progress | None = None
+        self, borrowing: Borrowing, entries: tuple[Rule, ...], fold_groups: Any = None, progress: Progress | None = None
     ) -> Candidate:
         """Select from the menu and compare the selection with the base, before the decision to keep it."""
-        small, groups, places = limited(problem, fold_groups, seed=self.random_state)
+        problem = borrowing.problem
+        small, groups, places = limited(problem, borrowing.groups(fold_groups), seed=self.random_state)
         how: Any = {"progress": progress or _silent, "n_jobs": self.n_jobs, "with_scores": self.how == "average"}
         folds = make_folds(small, groups, n_folds=self.n_folds, seed=self.random_state)
         first = out_of_fold(small, entries, folds, **how)
@@ -227,12 +236,13 @@ class Choice:
         selector = Selector(how=self.how, passes=passes, seed=self.random_state)
         labels, base = selector.labels_by_others(), first.labels[0]
         clusters = None if groups is None else np.asarray(groups)[first.rows]
+        own = np.flatnonzero(places[first.rows] < borrowing.n_own)
         return Candidate(
             selection=selector.selected(),
             values=np.array(without_queries(first.problem.label_scores(list(first.labels)))),
             comparison=compare(first.problem, labels, base, clusters=clusters, refitted=True, seed=self.random_state),
-            few_rows=few_rows(first.problem, labels, base),
-            held_out=HeldOut(rows=places[first.rows], labels=labels, base_labels=base),
+            few_rows=few_rows(borrowing, first.problem.take(own), labels[own], base[own]),
+            held_out=HeldOut(rows=places[first.rows[own]], labels=labels[own], base_labels=base[own]),
             needed=MINIMUM_ADOPTED_FROM if hasattr(problem.metric, "smoothed") else ADOPTED_FROM,
         )
 

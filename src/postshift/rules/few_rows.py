@@ -8,30 +8,36 @@ import numpy as np
 
 from postshift._validation import IntArray
 from postshift.core.queries import without_queries
+from postshift.rules.borrowing import FEWEST, Borrowing, Lender
 from postshift.rules.problem import Problem
-
-FEWEST = 5  # categories with fewer rows are named
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewRows:
     """Categories with few rows, how many rows they have, and the scores without them.
 
-    A category is the position of a class or, for a metric over groups, ``group * n_classes + class``. The scores are
-    None if at most one class is left.
+    A category is the position of a class or, for a metric over groups, ``group * n_classes + class``. ``lenders`` are
+    what else their part of the score leans on; it counts as ``strength`` rows. The scores are None if at most one class
+    is left.
     """
 
     categories: tuple[int, ...]
     counts: tuple[int, ...]
     score: float | None
     base_score: float | None
+    lenders: tuple[Lender, ...] = ()
+    strength: float = 0.0
 
 
-def few_rows(problem: Problem, labels: IntArray, base: IntArray) -> FewRows | None:
-    """Return the categories with few rows, or None if there are none."""
+def few_rows(borrowing: Borrowing, problem: Problem, labels: IntArray, base: IntArray) -> FewRows | None:
+    """Return the categories with few own rows, or None if there are none; ``problem`` holds the rows with labels.
+
+    A category without rows counts if it has borrowed some.
+    """
     categories = problem.confusion_rows(slice(None))[0]
     counts = np.bincount(categories, minlength=problem.n_categories)
-    few = np.flatnonzero((counts > 0) & (counts < FEWEST))
+    lent = np.array([borrowing.lenders.get(each, "nothing") for each in range(problem.n_categories)])
+    few = np.flatnonzero((counts < FEWEST) & ((counts > 0) | (lent != "nothing")))
     if len(few) == 0:
         return None
     kept = np.flatnonzero(~np.isin(categories, few))
@@ -43,6 +49,8 @@ def few_rows(problem: Problem, labels: IntArray, base: IntArray) -> FewRows | No
         counts=tuple(map(int, counts[few])),
         score=scores[0],
         base_score=scores[1],
+        lenders=tuple(borrowing.lenders.get(int(each), "nothing") for each in few),
+        strength=borrowing.strength,
     )
 
 

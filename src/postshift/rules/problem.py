@@ -102,6 +102,7 @@ class Problem:
     rows: IntArray | None = field(default=None, repr=False)  # which of all validation rows these are; None: all
     n_total: int | None = None
     n_groups: int = 1  # of the categories, if the metric only returns scores
+    counted: FloatArray | None = field(default=None, repr=False)  # of how many rows each is; None: of one
 
     @classmethod
     def labelled(cls, train: Rows | None, val: Rows, metric: ConfusionMetric, *, groups: Any = None) -> Problem:
@@ -126,7 +127,7 @@ class Problem:
         if val.is_sparse:  # of very many classes, some have no rows, and eta tells of them
             _check_sparse(metric)
         elif missing := missing_categories(categories, val.row_weights, **size):
-            warnings.warn(f"{missing}: its weight cannot be learnt", MissingClassWarning, stacklevel=2)
+            warnings.warn(f"{missing}: nothing can be learnt from them about it", MissingClassWarning, stacklevel=2)
         scale = float(getattr(metric, "scale", 1.0))
         kind = kind_named("confusion")
         return cls(train=train, val=val, kind=kind, metric=metric, categories=categories, scale=scale)
@@ -193,10 +194,14 @@ class Problem:
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Number of validation rows of each category; rows of weight 0 do not count."""
-        weights = self.val.weights
-        categories = self._categories if weights is None else self._categories[weights > 0]
-        return np.bincount(categories, minlength=self.n_categories).astype(np.float64)
+        """Number of validation rows of each category; rows of weight 0 do not count, borrowed rows count in part."""
+        counted = self.fractions if self.val.weights is None else self.fractions * (self.val.weights > 0)
+        return np.bincount(self._categories, weights=counted, minlength=self.n_categories).astype(np.float64)
+
+    @property
+    def fractions(self) -> FloatArray:
+        """How many rows each validation row counts as: 1, or less for a borrowed row."""
+        return np.ones(self.val.n_rows) if self.counted is None else self.counted
 
     @property
     def strata(self) -> IntArray:
@@ -343,8 +348,14 @@ class Problem:
             raise MetricError("this oracle only scores all validation rows at once, so they cannot be split into folds")
         of_all = rows if self.rows is None else self.rows[rows]
         categories = None if self.categories is None else self.categories[rows]
-        n_total = self.n_total or self.val.n_rows
-        return replace(self, val=self.val.take(rows), categories=categories, rows=of_all, n_total=n_total)
+        return replace(
+            self,
+            val=self.val.take(rows),
+            categories=categories,
+            rows=of_all,
+            n_total=self.n_total or self.val.n_rows,
+            counted=None if self.counted is None else self.counted[rows],
+        )
 
     def few_rows(self, n_rows: int) -> Problem:
         """Return the problem on at most ``n_rows`` random rows of each side (fixed seed); without labels, unchanged."""

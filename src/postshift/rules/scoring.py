@@ -1,9 +1,11 @@
-"""How the rules of the menu are scored and selected: folds, out-of-fold labels, shrunk recalls, and weights.
+"""How the rules of the menu are scored and selected: folds, out-of-fold labels, and weights.
 
 *Averaging* weighs rule c by ``exp((M_c - M_best) / (2 sigma))``, where M is the score on rows not used for the fit, and
-sigma is the noise of the differences under exponential reweightings of the rows. *Choosing* takes the best rule. The
-weights and the votes are chosen by labels, so a score on the same labels is too optimistic: each part of the rows is
-labelled by the selection of the other parts. Nothing is refitted for that.
+sigma is the noise of the differences under exponential reweightings of the rows. If the average scores below its best
+rule by more than 2 sigma, that rule is taken alone: a metric with a jump may lose more by a small weight of a bad rule
+than noise explains. *Choosing* takes the best rule. The weights and the votes are chosen by labels, so a score on the
+same labels is too optimistic: each part of the rows is labelled by the selection of the other parts. Nothing is
+refitted for that.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ MAX_VAL = 20_000
 REWEIGHTINGS = 40
 MANY_CLASSES = 1000  # with more, folds are not stratified: it takes long, and most classes have few rows
 VOTES_FROM = 2000  # validation rows; with fewer, averaged scores are safer than votes
+ALONE_FROM = 2.0  # sigma: if the average scores lower than its best rule by more, that rule is taken alone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,8 +70,8 @@ class OutOfFold:
         return np.asarray(np.argmax(sum(w * q for w, q in zip(weights, parts, strict=True)), axis=1))
 
     def values(self) -> FloatArray:
-        """Return the score (K,) of every rule, with shrunk recalls."""
-        return np.array([shrunk_value(self.problem, labels) for labels in self.labels])
+        """Return the score (K,) of every rule."""
+        return np.array([score_of(self.problem, labels) for labels in self.labels])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,60 +201,22 @@ def in_parts(scored: OutOfFold, groups: Any, *, n_parts: int, seed: int) -> OutO
     return replace(scored, parts=parts)
 
 
-def shrunk_confusion(confusion: FloatArray, counts: FloatArray, *, n_classes: int) -> FloatArray:
-    """Return matrices (..., R, m) with every recall shrunk to ``(d + s r) / (n + s)``, r the mean recall, s = 1."""
-    place = np.arange(confusion.shape[-2])
-    own = place % n_classes
-    sums = confusion.sum(axis=-1, keepdims=True)
-    rows = np.divide(confusion, sums, out=np.full_like(confusion, 1 / n_classes), where=sums > 0)
-    recalls = rows[..., place, own]
-    mean = recalls.mean(axis=-1, where=counts > 0)[..., None]
-    pseudo = np.broadcast_to(((1 - mean) / (n_classes - 1))[..., None], rows.shape).copy()
-    pseudo[..., place, own] = mean
-    share = (counts / (counts + SHRINKAGE))[..., None]
-    return np.asarray(sums * (share * rows + (1 - share) * pseudo))
-
-
-def shrunk_value(problem: Problem, labels: IntArray) -> float:
-    """Return the metric of labels; a metric of recalls gets shrunk recalls.
-
-    Other metrics also depend on the predicted-class rates, and pseudo-rows would invent predictions.
-    """
+def score_of(problem: Problem, labels: IntArray) -> float:
+    """Return the metric of labels; with sparse rows, recalls are shrunk."""
     if problem.val.is_sparse:
         return float(_shrunk_by_counts(problem, labels))
-    confusion = problem.label_confusion(labels)
-    return float(_shrunk_metric(problem, confusion, problem.counts))
+    return float(problem.metric_of(problem.label_confusion(labels)))
 
 
 def reweighted_values(problem: Problem, labels: IntArray, reweightings: FloatArray) -> FloatArray:
-    """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows.
-
-    Recalls are shrunk by the reweighted number of rows; sample weights do not change it.
-    """
-    weights = _in_shares(reweightings * problem.row_weights)
-    times = weights if problem.val.weights is None else _in_shares(reweightings)
-    columns = []
-    for each in labels:
-        confusions = problem.label_confusions(weights, each)
-        counted = confusions if times is weights else problem.label_confusions(times, each)
-        columns.append(_shrunk_metric(problem, confusions, len(each) * counted.sum(axis=-1)))
-    return np.stack(columns, axis=1)
-
-
-def _in_shares(weights: FloatArray) -> FloatArray:
-    """Return rows that sum to 1."""
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _shrunk_metric(problem: Problem, confusion: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the metric of confusion matrices (..., R, m) with ``counts`` rows in each category."""
-    if problem.scoring_metric.weighting == "diagonal":
-        confusion = shrunk_confusion(confusion, counts, n_classes=problem.n_classes)
-    return problem.metric_of(confusion)
+    """Return the metric (B, K) of K sets of labels under reweightings (B, n) of the rows."""
+    weights = reweightings * problem.row_weights
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.stack([problem.metric_of(problem.label_confusions(weights, each)) for each in labels], axis=1)
 
 
 def _shrunk_by_counts(problem: Problem, labels: IntArray) -> FloatArray:
-    """Return the same metric by the counts of the classes, for sparse rows."""
+    """Return the metric by the counts of the classes; each recall is ``(d + s r) / (n + s)``, r their mean, s = 1."""
     categories, shares = problem.confusion_rows(slice(None))
     classes, (hits, true, predicted) = occurring_counts(shares[None], categories, labels)
     if problem.scoring_metric.weighting == "diagonal":
@@ -321,15 +286,17 @@ class Selector:
         values = np.mean([each.values() for each in passes], axis=0)
         if self.how == "best":
             return Selection(weights=np.eye(n_entries)[int(np.argmax(values))])
-        weights = average_weights(values, self._noise(passes[0], rows, best=int(np.argmax(values))))
-        return Selection(weights=weights, votes=self._votes(passes[0], weights))
+        best = int(np.argmax(values))
+        noise = self._noise(passes[0], rows, best=best)
+        averaged, score = self._averaged(passes[0], average_weights(values, noise))
+        return averaged if score >= values[best] - ALONE_FROM * noise else Selection(weights=np.eye(n_entries)[best])
 
-    def _votes(self, scored: OutOfFold, weights: FloatArray) -> bool:
-        """Return whether voted labels score higher than averaged scores."""
-        if len(self.passes[0].rows) < VOTES_FROM:
-            return False
-        ways = [shrunk_value(scored.problem, scored.averaged(weights, votes=votes)) for votes in (False, True)]
-        return ways[1] > ways[0]
+    def _averaged(self, scored: OutOfFold, weights: FloatArray) -> tuple[Selection, float]:
+        """Return the average and its score; with many rows, labels are voted if this scores higher."""
+        ways = (False, True) if len(self.passes[0].rows) >= VOTES_FROM else (False,)
+        scores = [score_of(scored.problem, scored.averaged(weights, votes=votes)) for votes in ways]
+        place = int(np.argmax(scores))
+        return Selection(weights=weights, votes=ways[place]), scores[place]
 
     def _noise(self, scored: OutOfFold, rows: IntArray, *, best: int) -> float:
         """Return the median over rules of the spread of ``M_best - M_c`` under reweightings of the rows."""
@@ -339,9 +306,10 @@ class Selector:
 
     @cached_property
     def _reweightings(self) -> FloatArray:
-        """Exponential weights (B, n), the same for every selection."""
+        """Random weights (B, n) of mean 1, the same for every selection: exponential, wider for borrowed rows."""
         rng = np.random.default_rng([self.seed, 1])
-        return np.asarray(rng.exponential(size=(REWEIGHTINGS, len(self.passes[0].rows))))
+        counted = self.passes[0].problem.fractions
+        return np.asarray(rng.standard_gamma(counted, size=(REWEIGHTINGS, len(counted))) / counted)
 
 
 def average_weights(values: FloatArray, noise: float) -> FloatArray:

@@ -44,7 +44,8 @@ class PluginSearch:
     max_sweeps : int
         Maximum number of rounds over the classes; the search stops after a round without gain.
     max_cuts : int
-        If the metric only returns scores: the maximum number of cuts per class, spread evenly over the distinct ratios.
+        If the metric only returns scores: the maximum number of cuts per class. Two thirds of them are spread evenly
+        over the distinct ratios, the others about the best of these.
     """
 
     name: str = "plug-in search"
@@ -138,13 +139,28 @@ def _between(logs: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _asked(problem: Problem, weights: FloatArray, label: int, max_cuts: int) -> Fit[tuple[FloatArray, FloatArray]]:
-    """Return at most ``max_cuts`` cuts, spread evenly, and the metric at them, by one query per cut."""
+    """Return at most ``max_cuts`` cuts and the metric at them, by one query per cut.
+
+    Most of them are spread evenly. The others are spread between the neighbours of the best one.
+    """
     cuts = distinct_cuts(weights, problem.val.eta, label)
-    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, max_cuts).astype(int))]
+    coarse = np.unique(np.linspace(0, len(cuts) - 1, max_cuts - max_cuts // 3).astype(int))
+    values = yield from _at_cuts(problem, weights, label, cuts[coarse])
+    best = int(np.argmax(values))
+    first, last = coarse[max(best - 1, 0)], coarse[min(best + 1, len(coarse) - 1)]
+    fine = np.setdiff1d(np.linspace(first, last, max_cuts // 3 + 2)[1:-1].astype(int), coarse)
+    if len(fine) == 0:
+        return cuts[coarse], values
+    found = yield from _at_cuts(problem, weights, label, cuts[fine])
+    return np.append(cuts[coarse], cuts[fine]), np.append(values, found)
+
+
+def _at_cuts(problem: Problem, weights: FloatArray, label: int, cuts: FloatArray) -> Fit[FloatArray]:
+    """Return the metric with each cut as the weight of one class."""
     tried = np.tile(weights, (len(cuts), 1))
     tried[:, label] = cuts
     labels = [np.argmax(row * problem.val.eta, axis=1) for row in tried]
-    return cuts, np.array((yield from problem.label_scores(labels)))
+    return np.array((yield from problem.label_scores(labels)))
 
 
 def _searched(problem: Problem, columns: FloatArray, weights: FloatArray, label: int) -> tuple[FloatArray, FloatArray]:

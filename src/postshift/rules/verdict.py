@@ -182,9 +182,11 @@ def _resampled_scores(
     categories, shares = problem.confusion_rows(slice(None))
     of_cluster = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     n_draws = max(FEWEST_DRAWS, min(DRAWS, _DRAWN_MASSES // len(labels)))
+    counted = np.ones(of_cluster.max() + 1)
+    counted[of_cluster] = problem.fractions
     found = []
     for _ in range(n_draws):
-        weights = shares * rng.poisson(size=of_cluster.max() + 1)[of_cluster]
+        weights = shares * (rng.poisson(counted) / counted)[of_cluster]
         kept = np.flatnonzero(weights)
         given = weights[None, kept] / weights[kept].sum()
         found.append([problem.label_values(given, categories[kept], each[kept])[0] for each in (labels, base)])
@@ -199,6 +201,7 @@ class _Cells:
     labels: IntArray
     base: IntArray
     rows: Any  # (cells with rows, clusters), the weight of a cluster's rows in a cell; or None: rows are independent
+    clusters: FloatArray | None  # of how many rows' weight each cluster is: 1, or less for a borrowed row
     shapes: FloatArray
     scales: FloatArray
 
@@ -209,27 +212,31 @@ class _Cells:
         weights = shares * len(labels)
         n_classes = problem.n_classes
         found, place = _in_order_of_rows((categories * n_classes + labels) * n_classes + base)
-        sums, squares = (np.bincount(place, weights=weights**power) for power in (1, 2))
+        counted = problem.fractions
+        sums, squares = (np.bincount(place, weights=each) for each in (weights, weights**2 / counted))
         prior = _prior(problem, labels, base)
-        rows = None
+        rows = of_one = None
         if clusters is not None:
             of_cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
-            rows = sparse.csr_array((weights, (place, of_cluster)), shape=(len(found), of_cluster.max() + 1))
+            of_one = np.ones(of_cluster.max() + 1)
+            of_one[of_cluster] = counted
+            rows = sparse.csr_array((weights / counted, (place, of_cluster)), shape=(len(found), len(of_one)))
         return cls(
             categories=np.append(found // n_classes**2, prior[0]),
             labels=np.append(found // n_classes % n_classes, prior[1]),
             base=np.append(found % n_classes, prior[2]),
             rows=rows,
+            clusters=of_one,
             shapes=np.append(np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0), prior[3]),
             scales=np.append(np.divide(squares, sums, out=np.zeros_like(sums), where=sums > 0), np.ones(len(prior[3]))),
         )
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Return masses (n_draws, cells): sums of exponential weights, one per row, or one per cluster."""
-        if self.rows is None:
+        if self.rows is None or self.clusters is None:
             return np.asarray(rng.standard_gamma(self.shapes, size=(n_draws, len(self.shapes))) * self.scales)
         n_cells, n_clusters = self.rows.shape
-        of_rows = (self.rows @ rng.standard_exponential((n_clusters, n_draws))).T
+        of_rows = (self.rows @ rng.standard_gamma(self.clusters[:, None], size=(n_clusters, n_draws))).T
         prior = rng.standard_gamma(self.shapes[n_cells:], size=(n_draws, len(self.shapes) - n_cells))
         return np.hstack([of_rows, prior])
 
@@ -252,6 +259,7 @@ def _in_order_of_rows(codes: IntArray) -> tuple[IntArray, IntArray]:
 def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Return the cells of the prior rows of a problem, and their numbers of rows."""
     categories, shares = problem.confusion_rows(slice(None))
+    borrowers = None if problem.counted is None else np.unique(categories[problem.counted < 1])
     return prior_cells(
         categories,
         labels,
@@ -259,6 +267,7 @@ def _prior(problem: Problem, labels: IntArray, base: IntArray) -> tuple[IntArray
         shares=shares,
         predicted=np.bincount(np.append(labels, base), minlength=problem.n_classes),
         of_recalls=problem.scoring_metric.weighting == "diagonal",
+        without=borrowers,
     )
 
 
@@ -270,6 +279,7 @@ def prior_cells(
     shares: FloatArray,
     predicted: FloatArray | IntArray,
     of_recalls: bool,
+    without: IntArray | None = None,
 ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Return the cells of the prior rows and their numbers of rows: four cells for each category that has rows.
 
@@ -287,6 +297,8 @@ def prior_cells(
         How often each class is predicted.
     of_recalls : bool
         Whether the metric is one of recalls.
+    without : int array, optional
+        Categories that have borrowed rows in place of the prior rows on which both agree.
     """
     n_classes = len(predicted)
     present, place = _in_order_of_rows(categories)
@@ -295,6 +307,8 @@ def prior_cells(
     wrong = np.where(own == most[0], most[1], most[0])
     share = np.bincount(place, weights=shares)
     agreeing = PRIOR_ROWS * (np.ones(len(present)) if of_recalls else share)
+    if without is not None:
+        agreeing = np.where(np.isin(present, without), 0.0, agreeing)
     truth = categories % n_classes
     right = float((shares * ((labels == truth) + (base == truth))).sum() / 2)
     apart = PRIOR_DISAGREEMENT * share
