@@ -248,7 +248,7 @@ def test_the_order_of_the_columns_is_that_of_ordinal_classes(files, tmp_path):
         np.array([["bee", "ant", "cat"].index(name) for name in names])
         for names in (table["y"], table[["p_bee", "p_ant", "p_cat"]].idxmax(axis=1).str[2:])
     )
-    assert done.json["base_score"] == pytest.approx(cohen_kappa_score(truth, base, weights="quadratic"))
+    assert done.json["before"] == pytest.approx(cohen_kappa_score(truth, base, weights="quadratic"))
 
 
 def test_a_python_file_that_cannot_be_imported(tmp_path, files):

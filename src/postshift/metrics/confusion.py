@@ -122,7 +122,7 @@ class CohenKappa:
     0.4
     >>> near, far = np.array([[[2, 1, 0], [0, 2, 0], [0, 0, 2]], [[2, 0, 1], [0, 2, 0], [0, 0, 2]]]) / 7
     >>> CohenKappa("quadratic").value(np.array([near, far])).round(3)
-    array([0.897, 0.632])
+    array([0.889, 0.611])
     """
 
     weights: Literal["linear", "quadratic"] | None = None
