@@ -139,3 +139,5 @@ def test_a_count_that_is_wrong(value):
 def test_an_unknown_name():
     assert unknown("aple", ["pear", "apple"], what="fruit") == "there is no fruit 'aple'; did you mean 'apple'?"
     assert unknown("x", ["pear", "apple"], what="fruit") == "there is no fruit 'x'; choose from 'apple', 'pear'"
+    for word in ("Malus", "malus", "malu"):
+        assert unknown(word, ["pear", "apple"], what="fruit", usual={"malus": "apple"}).endswith("mean 'apple'?")

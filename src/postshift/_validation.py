@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -228,9 +228,14 @@ def wrong_rows(name: str, bad: Any, what: str, remedy: str) -> str:
     return f"{name} has {len(where)} of {len(bad)} rows with {what} (rows {shown}); {remedy}"
 
 
-def unknown(word: Any, known: Iterable[str], *, what: str) -> str:
-    """Return a message that a name is unknown, with the closest known name, or else with all of them."""
-    names = sorted(known)
-    close = difflib.get_close_matches(str(word), names, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(map(repr, names))}"
+def unknown(word: Any, known: Iterable[str], *, what: str, usual: Mapping[str, str] | None = None) -> str:
+    """Return a message that a name is unknown, with the closest known name, or else with all of them.
+
+    ``usual`` maps names in lower case, which people use elsewhere, to known ones.
+    """
+    names, others, text = sorted(known), dict(usual or {}), str(word)
+    close = difflib.get_close_matches(text, [*names, *others], n=1)
+    close = close or difflib.get_close_matches(text.lower(), others, n=1)
+    remedy = f"did you mean {others.get(close[0], close[0])!r}?" if close else ""
+    remedy = remedy or f"choose from {', '.join(map(repr, names))}"
     return f"there is no {what} {word!r}; {remedy}"

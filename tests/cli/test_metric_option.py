@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import f1_score, recall_score
+from sklearn.metrics import cohen_kappa_score, f1_score, recall_score
 
 from postshift.cli.app import run
 from postshift.cli.errors import WorkError
@@ -223,6 +223,7 @@ def test_one_of_three_classes(files, tmp_path):
     ("options", "text"),
     [
         (("--metric", "f1[hypothyrod]"), "did you mean 'hypothyroid'?"),
+        (("--metric", "quadratic_kappa"), "did you mean 'cohen_kappa_quadratic'?"),
         (("--metric", "f1", "--pos-label", "hypothyrod"), "did you mean 'hypothyroid'?"),
         (("--metric", "g_mean", "--pos-label", SICK), "leave pos_label (--pos-label) out"),
         (("--metric", f"f1[{SICK}]", "--pos-label", SICK), "leave pos_label (--pos-label) out"),
@@ -235,6 +236,19 @@ def test_what_does_not_go_together(options, text, folder, tmp_path):
     done = fit_inside(*HOW, *options, "--out", tmp_path / "run", cwd=folder)
     assert done.code == 2
     assert text in done.error
+
+
+def test_the_order_of_the_columns_is_that_of_ordinal_classes(files, tmp_path):
+    table = pd.read_csv(files / "val.csv")
+    table[["p_bee", "p_ant", "p_cat", "y"]].to_csv(tmp_path / "ordered.csv", index=False)
+    how = ["--label", "y", "--metric", "cohen_kappa_quadratic", "--json"]
+    done = fit_inside("--val", tmp_path / "ordered.csv", *how, "--out", tmp_path / "run")
+    assert done.code == 0, done.err  # a warning would be an error
+    truth, base = (
+        np.array([["bee", "ant", "cat"].index(name) for name in names])
+        for names in (table["y"], table[["p_bee", "p_ant", "p_cat"]].idxmax(axis=1).str[2:])
+    )
+    assert done.json["before"] == pytest.approx(cohen_kappa_score(truth, base, weights="quadratic"))
 
 
 def test_a_python_file_that_cannot_be_imported(tmp_path, files):

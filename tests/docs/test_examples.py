@@ -41,6 +41,16 @@ def test_a_cost_matrix():
     assert shifted < plain
 
 
+def test_the_quadratic_kappa_of_the_gallery():
+    shown = output_of("quadratic_kappa.py")
+    found = [float(value) for value in re.findall(r"(\d\.\d+)  \(", shown)]
+    for alone, *others in (found[:4], found[4:]):
+        assert min(others) > alone + 0.03
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    table = re.findall(r"^\| (?:model alone|cut points.*?|postshift) \| (.*?) \| (.*?) \|$", page, flags=re.MULTILINE)
+    assert [float(value) for column in zip(*table, strict=True) for value in column] == pytest.approx(found, abs=0.01)
+
+
 def test_the_worst_group():
     found = numbers("worst_group.py")
     assert min(found[2:]) > min(found[:2]) + 0.2

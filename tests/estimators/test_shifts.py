@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score, make_scorer
 from sklearn.neighbors import KNeighborsClassifier
 
 from postshift import PostShiftClassifier, PostShifter
@@ -47,6 +48,25 @@ def test_the_users_filters_hold():
     assert [one.category.__name__ for one in caught] == ["SmallValidationWarning"]
     assert caught[0].filename == __file__
     assert model.diagnostics_.warnings == (str(caught[0].message),)
+
+
+def test_the_order_of_strings_that_a_weighted_kappa_takes():
+    X, codes = overlapping(600, 3, None)
+    order = ["bad", "medium", "good"]
+    y = np.array(order)[codes]
+    how = {"method": "smoothed plug-in", "random_state": 0}
+    with pytest.warns(PostshiftWarning, match="in the order 'bad' < 'good' < 'medium', the alpha") as caught:
+        model = PostShiftClassifier(LogisticRegression(), metric="cohen_kappa_quadratic", **how).fit(X, y)
+    assert caught[0].filename == __file__
+    assert model.diagnostics_.warnings == (str(caught[0].message),)
+    with_codes = PostShiftClassifier(LogisticRegression(), metric="cohen_kappa_quadratic", **how).fit(X, codes)
+    ordered = make_scorer(cohen_kappa_score, weights="quadratic", labels=order)
+    with_scorer = PostShiftClassifier(LogisticRegression(), metric=ordered, **how).fit(X, y)
+    eta = with_codes.predict_proba(X)
+    columns = PostShifter("cohen_kappa_quadratic", classes=order, **how).fit(eta, y)
+    found = [order.index(label) for label in columns.predict(eta)]
+    assert with_scorer.score_ == pytest.approx(with_codes.score_, abs=0.02)
+    assert columns.score(eta, y) == pytest.approx(cohen_kappa_score(codes, found, weights="quadratic"))
 
 
 @pytest.mark.parametrize("votes", [False, True])

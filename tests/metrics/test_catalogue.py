@@ -7,7 +7,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from postshift.core.psi import DifferentiableMetric
 from postshift.exceptions import SettingError
 from postshift.metrics import BinaryF1, GMean, GroupGMean, MacroF1, Precision, metric_catalogue, metric_named
-from postshift.metrics.catalogue import GAPS, METRICS, find_metric
+from postshift.metrics.catalogue import GAPS, METRICS, USUAL_NAMES, find_metric
 
 from .rows import Rows
 
@@ -63,6 +63,13 @@ def test_an_entry_builds_its_metric():
     assert find_metric("group_g_mean").metric(n_groups=2, n_classes=3) == GroupGMean(n_groups=2, n_classes=3)
 
 
+def test_names_that_people_use_elsewhere():
+    assert set(USUAL_NAMES.values()) <= set(METRICS)
+    assert not set(USUAL_NAMES) & set(METRICS)
+    assert all(name == name.lower() for name in USUAL_NAMES)
+    assert [name for name, about in metric_catalogue().items() if "QWK" in about] == ["cohen_kappa_quadratic"]
+
+
 def test_gaps_are_found_by_their_names():
     assert {name: gap.name for name, gap in GAPS.items()} == {name: name for name in GAPS}
     assert [name for name, gap in GAPS.items() if gap.is_symmetric] == ["demographic_parity", "equalized_odds"]
@@ -72,6 +79,10 @@ def test_gaps_are_found_by_their_names():
     ("name", "more", "message"),
     [
         ("g_maen", {}, "did you mean 'g_mean'"),
+        ("QWK", {}, "did you mean 'cohen_kappa_quadratic'"),
+        ("quadratic_kapa", {}, "did you mean 'cohen_kappa_quadratic'"),
+        ("Quadratic_Weighted_Kappa", {"with_gap": True}, "did you mean 'cohen_kappa_quadratic'"),
+        ("linear_kappa", {}, "did you mean 'cohen_kappa_linear'"),
         ("group_g_mean", {"with_gap": True}, "there is no metric 'group_g_mean'"),
         ("f1_macro", {"label": "a"}, r"is not about one class: leave \[a\] out, or use one of f1\[a\], precision\[a\]"),
     ],

@@ -171,6 +171,16 @@ def test_the_f1_of_one_class_is_for_two_classes():
         BinaryF1().value(random_confusion(0))
 
 
+def test_the_distance_of_two_classes_is_that_of_their_positions():
+    truth, labels = np.array([1, 1, 2, 5, 5, 2]), np.array([1, 5, 2, 5, 2, 1])
+    codes = np.searchsorted([1, 2, 5], [truth, labels])
+    confusion = np.zeros((3, 3))
+    np.add.at(confusion, tuple(codes), 1 / 6)
+    assert CohenKappa("quadratic").value(confusion) == pytest.approx(
+        cohen_kappa_score(truth, labels, weights="quadratic")
+    )
+
+
 def test_kappa_knows_its_weights():
     with pytest.raises(SettingError, match="'cubic'"):
         CohenKappa("cubic")

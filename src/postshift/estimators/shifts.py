@@ -39,6 +39,7 @@ from postshift.exceptions import (
     ShapeError,
     SmallValidationWarning,
 )
+from postshift.metrics.class_order import doubtful_order
 from postshift.metrics.resolve import ResolvedMetric
 from postshift.rules.borrowing import FEWEST, Lender
 from postshift.rules.certified import Unlabelled
@@ -158,6 +159,8 @@ class Shifts:
     ) -> None:
         """Fit the rule and set the fitted attributes; ``marks`` are those of the rows."""
         _check_validation(val, self.classes_)
+        if doubt := doubtful_order(goal, self.classes_):
+            warnings.warn(doubt, PostshiftWarning, stacklevel=3 + WRAPPED)
         given = constraints_of(self)
         limits = SubjectTo.of(given, classes=self.classes_, groups=self.groups_, pos_label=self.pos_label)
         if given:

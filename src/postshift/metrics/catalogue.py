@@ -90,11 +90,12 @@ METRICS: dict[str, CatalogueEntry] = {
     "matthews_corrcoef": CatalogueEntry("correlation of true and predicted classes", MatthewsCorrelation),
     "cohen_kappa": CatalogueEntry("agreement above chance", CohenKappa),
     "cohen_kappa_linear": CatalogueEntry(
-        "agreement above chance; the cost of an error is the distance between the classes",
+        "linearly weighted kappa: agreement above chance; the cost of an error is the distance between the classes",
         partial(CohenKappa, "linear"),
     ),
     "cohen_kappa_quadratic": CatalogueEntry(
-        "agreement above chance; the cost of an error is the squared distance between the classes",
+        "quadratic weighted kappa (QWK): agreement above chance; the cost of an error is the squared distance between "
+        "the classes",
         partial(CohenKappa, "quadratic"),
     ),
     **_rate("f1", FBeta, "harmonic mean of precision and recall"),
@@ -113,6 +114,13 @@ METRICS: dict[str, CatalogueEntry] = {
     "worst_group_g_mean": CatalogueEntry(
         "lowest geometric mean of the recalls of a group", partial(WorstGroup, "g_mean"), OVER_GROUPS
     ),
+}
+USUAL_NAMES = {  # that people use elsewhere: the error for an unknown name suggests ours
+    "qwk": "cohen_kappa_quadratic",
+    "quadratic_kappa": "cohen_kappa_quadratic",
+    "quadratic_weighted_kappa": "cohen_kappa_quadratic",
+    "linear_kappa": "cohen_kappa_linear",
+    "linear_weighted_kappa": "cohen_kappa_linear",
 }
 GAPS: dict[str, type[GapMetric]] = {
     gap.name: gap for gap in (DemographicParityGap, EqualOpportunityGap, EqualizedOddsGap)
@@ -144,7 +152,8 @@ def find_metric(name: str, *, label: str | None = None, with_gap: bool = False) 
     entry = METRICS.get(name)
     if entry is None or (with_gap and entry.is_over_groups):
         of_classes = [each for each, entry in METRICS.items() if not entry.is_over_groups]
-        raise SettingError(unknown(name, of_classes if with_gap else metric_catalogue(), what="metric"))
+        known = of_classes if with_gap else metric_catalogue()
+        raise SettingError(unknown(name, known, what="metric", usual=USUAL_NAMES))
     if label is not None and not entry.is_of_one_class:
         instead = ", ".join(f"{each}[{label}]" for each, entry in METRICS.items() if entry.is_of_one_class)
         raise SettingError(f"metric {name!r} is not about one class: leave [{label}] out, or use one of {instead}")

@@ -102,15 +102,27 @@ class MatthewsCorrelation:
 class CohenKappa:
     """Cohen's kappa, ``1 - loss / loss by chance`` for fixed row and column sums; 0 if the loss by chance is 0.
 
+    With ``weights="quadratic"`` it is the quadratic weighted kappa (QWK) of ordinal classes.
+
     Parameters
     ----------
     weights : {"linear", "quadratic"}, optional
         The cost of an error: 1 by default, the distance of the two classes, or its square.
 
+    Notes
+    -----
+    The distance is the difference of the positions in ``classes_``, not of the labels: from 1 to 5 it is 1 if no class
+    is between them. ``PostShiftClassifier`` sorts the labels, so strings are in alphabetical order ("bad" < "good" <
+    "medium"): use whole numbers as labels of ordinal classes. ``PostShifter`` and the command line take the order of
+    the columns of probabilities.
+
     Examples
     --------
     >>> round(float(CohenKappa().value(np.array([[0.4, 0.1], [0.2, 0.3]]))), 4)
     0.4
+    >>> near, far = np.array([[[2, 1, 0], [0, 2, 0], [0, 0, 2]], [[2, 0, 1], [0, 2, 0], [0, 0, 2]]]) / 7
+    >>> CohenKappa("quadratic").value(np.array([near, far])).round(3)
+    array([0.889, 0.611])
     """
 
     weights: Literal["linear", "quadratic"] | None = None
