@@ -34,6 +34,10 @@ PACKAGES = ("torch", "umap-learn")
 Labels = Mapping[str, NDArray[np.intp]]
 
 
+class NotStoredError(LookupError):
+    """The repository does not have the arrays of a network."""
+
+
 class WrongRowsError(ValueError):
     """The stored arrays are of other rows than those that were loaded."""
 
@@ -79,7 +83,7 @@ def stored(wanted: Wanted, labels: Labels) -> Seen:
     """Return the stored arrays of a network; ``labels`` are those of the rows that they are used with."""
     path, found = path_of(wanted), arrays_of(wanted)
     if found is None:
-        raise FileNotFoundError(f"{path} does not have {wanted.folder.name}: train the network and store it")
+        raise NotStoredError(f"{path.name} does not have {wanted.folder.name}: train the network and store it")
     if identity_in(found)["labels"] != digests(labels):
         raise WrongRowsError(f"{path} is of other rows: the data or their split have changed since it was stored")
     eta = {part: rows.astype(np.float64) for part, rows in under("eta", found).items()}
@@ -93,7 +97,7 @@ def store(wanted: Wanted) -> Path:
     """Write the arrays of a network that is in the cache, and return the file."""
     split = load_split(wanted.task, wanted.seed, quick=wanted.quick)
     labels = {part: getattr(split, part).y for part in PARTS}
-    arrays = {f"eta/{part}": rows for part, rows in trained(wanted).eta.items()}
+    arrays: dict[str, NDArray[Any]] = {f"eta/{part}": rows for part, rows in trained(wanted).eta.items()}
     if wanted.task in WITH_COORDINATES:
         arrays |= {f"places/{part}": rows for part, rows in reduced_layer(wanted).items()}
     write_arrays(path_of(wanted), {**as_halves(arrays), "identity": identity(wanted, labels)}, compressed=True)
