@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from experiments.harness.experiment import OLDER, Experiment, Results
 from experiments.harness.figures import dots_figure
 from experiments.paper.images import networks
@@ -24,9 +26,9 @@ from experiments.paper.images.adience import (
     over,
     own_places,
     page_of,
-    pixel_places,
     scores,
 )
+from experiments.paper.images.embeddings import pixel_places
 from experiments.paper.images.networks import COORDINATES
 from experiments.paper.images.splits import ADIENCE, BETTER
 from experiments.paper.images.tables import (
@@ -51,7 +53,7 @@ NETWORKS = {
 BETTER_NETWORK = "the better network [train]"
 OTHERS = {
     "FW-EG [unknown psi], by CV, coordinates of the network itself": over(own_places, ADIENCE, by_cv),
-    "FW-EG [unknown psi], by CV, coordinates of pixels": over(pixel_places, ADIENCE, by_cv),
+    "FW-EG [unknown psi], by CV, coordinates of pixels": over(partial(pixel_places, COORDINATES), ADIENCE, by_cv),
 }
 OPT_METRIC = "opt-metric [val]"
 OPT_METRIC_PAPER, PLUGIN, TUNED_PAPER = (0.760, 0.014), (0.759, 0.014), (0.781, 0.014)

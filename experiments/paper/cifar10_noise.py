@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from sklearn.metrics import accuracy_score, recall_score
@@ -17,8 +17,10 @@ from experiments.harness.page import whole_page
 from experiments.harness.tables import table
 from experiments.paper.adult.tables import Goal, ours_among, standing
 from experiments.paper.images import networks
-from experiments.paper.images.embeddings import Reduction
-from experiments.paper.images.splits import CIFAR10, flattened, load_split
+from experiments.paper.images.cache import Later
+from experiments.paper.images.embeddings import Reduction, pixel_places
+from experiments.paper.images.splits import CIFAR10
+from experiments.paper.images.stored_arrays import See, seen
 from experiments.paper.images.tables import (
     LEGEND,
     bases_text,
@@ -74,16 +76,14 @@ def scores(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1)
-def load_task(seed: int, *, quick: bool) -> ImageTask:
+def load_task(seed: int, *, quick: bool, see: See = seen) -> ImageTask:
     """Return the split with the network's probabilities and the coordinates of its pixels."""
-    network, labels = probabilities(CIFAR10, seed, quick=quick)
-    parts = flattened(load_split(CIFAR10, seed, quick=quick))
-    of = {"task": CIFAR10, "rows": {part: len(rows) for part, rows in parts.items()}, "what": "pixels"}
+    network, labels = probabilities(CIFAR10, seed, quick=quick, see=see)
     return ImageTask(
         eta=network.eta,
         labels=labels,
         metric=Accuracy(),
-        places=PIXELS.kept(parts, name=f"{CIFAR10}-pixels-seed{seed}", of=of, seed=seed, quick=quick),
+        places=Later(partial(pixel_places, PIXELS, CIFAR10, seed, quick=quick)),
         groupings=dict.fromkeys(TENS, labels["validation"]),
         with_constant=[WITH_ONE],
         seed=seed,

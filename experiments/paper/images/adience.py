@@ -26,8 +26,10 @@ from experiments.harness.tables import table
 from experiments.paper.adult.chosen import Labelled
 from experiments.paper.adult.tables import ours_among, standing
 from experiments.paper.images import networks
+from experiments.paper.images.cache import Later
 from experiments.paper.images.networks import COORDINATES, Wanted, reduced_layer, trained
-from experiments.paper.images.splits import flattened, load_split
+from experiments.paper.images.splits import load_split
+from experiments.paper.images.stored_arrays import See, seen
 from experiments.paper.images.tables import LEGEND, bases_text, compared, means, of_shift, probabilities
 from experiments.paper.images.tasks import CONSTANT, RADII, RADIUS, RIDGES, ImageTask, Method, by_folds, ours, rival
 from postshift.baselines import CoordinatePlugin, OptMetric
@@ -59,15 +61,15 @@ def groupings(ages: np.ndarray, genders: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @lru_cache(maxsize=1)
-def load_task(task: str, seed: int, *, quick: bool) -> ImageTask:
+def load_task(task: str, seed: int, *, quick: bool, see: See = seen) -> ImageTask:
     """Return the split with a network's probabilities and few coordinates of the better network's last hidden layer."""
-    network, labels = probabilities(task, seed, quick=quick)
+    network, labels = probabilities(task, seed, quick=quick, see=see)
     ages = load_split(task, seed, quick=quick).validation.columns["age_bucket"]
     return ImageTask(
         eta=network.eta,
         labels=labels,
         metric=MacroF1(),
-        places=reduced_layer(base_of(task, seed, quick=quick).seer),
+        places=Later(lambda: see(base_of(task, seed, quick=quick).seer, labels).places),
         groupings=groupings(ages, labels["validation"]),
         seed=seed,
         quick=quick,
@@ -98,13 +100,6 @@ def opt_metric_of_validation(task: str) -> Callable[[int, bool], Row]:
 
 
 # -- other coordinates --------------------------------------------------------------------------------------
-
-
-def pixel_places(task: str, seed: int, *, quick: bool) -> Mapping[str, np.ndarray]:
-    """Return few coordinates of the pixels."""
-    parts = flattened(load_split(task, seed, quick=quick))
-    of = {"task": task, "rows": {part: len(rows) for part, rows in parts.items()}, "what": "pixels"}
-    return COORDINATES.kept(parts, name=f"{task}-pixels-seed{seed}", of=of, seed=seed, quick=quick)
 
 
 def own_places(task: str, seed: int, *, quick: bool) -> Mapping[str, np.ndarray]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,32 @@ from postshift.core.archive import write_atomically
 from postshift.datasets import cache_folder
 
 Arrays = dict[str, np.ndarray]
+
+
+class Later(Mapping[str, np.ndarray]):
+    """Arrays that are made when the first of them is read; ``seconds`` is the processor time that this took."""
+
+    def __init__(self, make: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        self._make = make
+        self._made: Mapping[str, np.ndarray] | None = None
+        self.seconds = 0.0
+
+    @property
+    def _arrays(self) -> Mapping[str, np.ndarray]:
+        if self._made is None:
+            begin = time.process_time()
+            self._made = self._make()
+            self.seconds = time.process_time() - begin
+        return self._made
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 def place_of(kind: str, name: str, identity: Mapping[str, Any]) -> Path:
@@ -37,10 +64,11 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = False) -> None:
     """Write arrays to an npz file; an interrupted write leaves what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda stream: np.savez(stream, **arrays))
+    save = np.savez_compressed if compressed else np.savez
+    write_atomically(path, lambda stream: save(stream, **arrays))
 
 
 def read_arrays(path: Path) -> Arrays | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from experiments.paper.images.cache import Arrays, place_of, read_arrays, write_arrays
+from experiments.paper.images.splits import flattened, load_split
 from postshift._installing import install
 from postshift.basis import RBFBasis
 
@@ -61,6 +62,13 @@ class Reduction:
             random_state=seed,
             n_jobs=1,
         )
+
+
+def pixel_places(reduction: Reduction, task: str, seed: int, *, quick: bool) -> Arrays:
+    """Return few coordinates of the pixels of a task's split."""
+    parts = flattened(load_split(task, seed, quick=quick))
+    of = {"task": task, "rows": {part: len(rows) for part, rows in parts.items()}, "what": "pixels"}
+    return reduction.kept(parts, name=f"{task}-pixels-seed{seed}", of=of, seed=seed, quick=quick)
 
 
 def umap_version() -> str:

@@ -17,8 +17,9 @@ from experiments.paper.adult.chosen import Labelled
 from experiments.paper.adult.splits import quietly
 from experiments.paper.images import networks
 from experiments.paper.images.adience import BASES, base_of, groupings
-from experiments.paper.images.networks import Job, Wanted, reduced_layer, trained
-from experiments.paper.images.splits import ADIENCE, load_split, scaled
+from experiments.paper.images.networks import Job, Wanted, trained
+from experiments.paper.images.splits import ADIENCE, PARTS, load_split, scaled
+from experiments.paper.images.stored_arrays import seen
 from experiments.paper.images.tasks import ImageTask, Method
 from postshift.baselines import NetworkClassifier
 from postshift.datasets import Dataset, Split
@@ -70,11 +71,12 @@ def strata(faces: Dataset) -> np.ndarray:
 def task_of(cut: Cut, metric: Any) -> ImageTask:
     """Return the cut as post-shifts of the network see it."""
     faces, base = older_faces(cut.seed, quick=cut.quick), base_of(cut.task, cut.seed, quick=cut.quick)
-    network, layer = trained(base), reduced_layer(base.seer)
-    labels = load_split(ADIENCE, cut.seed, quick=cut.quick).train.y
+    split = load_split(ADIENCE, cut.seed, quick=cut.quick)
+    labels = {part: getattr(split, part).y for part in PARTS}
+    eta, layer = seen(base, labels).eta, seen(base.seer, labels).places
     return ImageTask(
-        eta={"train": network.eta["train"], **cut_up(network.eta, cut)},
-        labels={"train": labels, **{part: faces.y[rows] for part, rows in cut.at.items()}},
+        eta={"train": eta["train"], **cut_up(eta, cut)},
+        labels={"train": labels["train"], **{part: faces.y[rows] for part, rows in cut.at.items()}},
         metric=metric,
         places={"train": layer["train"], **cut_up(layer, cut)},
         groupings=groupings(faces.columns["age_bucket"][cut.validation], faces.y[cut.validation]),

@@ -22,11 +22,11 @@ from experiments.paper.images.networks import (
     TUNING,
     TUNINGS,
     VALIDATION,
-    Trained,
     Wanted,
     trained,
 )
 from experiments.paper.images.splits import PARTS, load_split
+from experiments.paper.images.stored_arrays import See, Seen, seen
 from experiments.paper.images.tasks import RADII, RIDGES, ImageTask, Method
 
 Scores = Callable[[np.ndarray, np.ndarray], Mapping[str, float]]  # of true labels and predicted ones
@@ -63,23 +63,24 @@ def of_network(task: str, method: str, scores: Scores) -> Callable[[int, bool], 
 
 
 def of_shift(load_task: LoadTask, method: Method, scores: Scores) -> Callable[[int, bool], Row]:
-    """Return a post-shift of the network of the training rows; its time is without that of the network."""
+    """Return a post-shift of the network of the training rows; its time is without those of network and coordinates."""
 
     def run(seed: int, quick: bool) -> Row:
         task = load_task(seed, quick=quick)
+        before = task.waited
         with quietly():  # a quick look has few validation rows
             found, seconds = timed(method, task)
         values = scores(task.labels["test"], found.labels)
-        return Row(values=values, seconds=seconds, queries=found.queries, config=found.setting)
+        return Row(values=values, seconds=seconds - (task.waited - before), queries=found.queries, config=found.setting)
 
     return run
 
 
-def probabilities(task: str, seed: int, *, quick: bool) -> tuple[Trained, dict[str, np.ndarray]]:
-    """Return the network of the training rows, and the labels of each part."""
+def probabilities(task: str, seed: int, *, quick: bool, see: See = seen) -> tuple[Seen, dict[str, np.ndarray]]:
+    """Return what post-shifts read of the network of the training rows, and the labels of each part."""
     split = load_split(task, seed, quick=quick)
     labels = {part: getattr(split, part).y for part in PARTS}
-    return trained(Wanted(task=task, method=TRAIN, seed=seed, quick=quick)), labels
+    return see(Wanted(task=task, method=TRAIN, seed=seed, quick=quick), labels), labels
 
 
 # -- words of the pages -------------------------------------------------------------------------------------

@@ -56,6 +56,11 @@ class ImageTask:
         return int(self.eta["train"].shape[1])
 
     @property
+    def waited(self) -> float:
+        """The processor time that the coordinates have taken so far, where they are made when they are read."""
+        return getattr(self.places, "seconds", 0.0)
+
+    @property
     def n_val(self) -> int:
         """Number of validation rows."""
         return len(self.labels["validation"])
