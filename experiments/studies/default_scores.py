@@ -20,6 +20,7 @@ BASE, DEFAULT, CHOICE = "base", "default", "choice"
 FAILED, FALLBACK, ERROR = "failed", "fallback", "error"
 SET_ASIDE, OLD, LOOKED_AT = "set aside", "old", "looked at"
 GROUPS = {SET_ASIDE: ASIDE, OLD: TASKS, LOOKED_AT: NEW_KNOWN}
+EQUAL = 1e-9  # a smaller difference is rounding
 RIVAL_NAMES = tuple(rival.name for rival in RIVALS)
 
 Floats = np.ndarray
@@ -134,6 +135,11 @@ class Scores:
         """Return the default's test values less those of a method, on the splits that both have."""
         default, other = self.by_seed[task][DEFAULT], self.by_seed[task][method]
         return np.array([default[seed] - other[seed] for seed in default if seed in other])
+
+    def above(self, tasks: Sequence[str]) -> dict[str, bool]:
+        """Return whether the default is on average above each single rule and rival in the tasks that this serves."""
+        names = [name for name in (*self.rules, *self.rivals) if self.serves(name, tasks)]
+        return {name: self.lead(name, tasks).over_tasks.mean > EQUAL for name in names}
 
     @cached_property
     def ranks(self) -> dict[str, dict[str, float]]:

@@ -12,7 +12,7 @@ from experiments.harness.figures import Panel
 from experiments.harness.page import whole_page
 from experiments.harness.tables import markdown, summary
 from experiments.studies import menu_tasks, new_tasks
-from experiments.studies.default_goals import CLOSE, FAR, TOLERANCE, counted, far_below, goals
+from experiments.studies.default_goals import FAR, counted, far_below, goals
 from experiments.studies.default_scores import (
     BASE,
     CHOICE,
@@ -86,14 +86,13 @@ def lead_of(scores: Scores) -> str:
     tasks = scores.tasks(group)
     base, default = (scores.average(name, tasks) for name in (BASE, DEFAULT))
     best = default - scores.below_hindsight(tasks)
-    names = [name for name in (*scores.rules, *scores.rivals) if scores.serves(name, tasks)]
-    above = sum(scores.lead(name, tasks).over_tasks.mean > 0 for name in names)
+    above = scores.above(tasks)
     waits = "" if group == SET_ASIDE else " (the set-aside tasks are not measured yet)"
     return (
         f"On the {len(tasks)} {hyphened(group)} task{'s' * (len(tasks) > 1)}{waits}, the mean is {base:.3f} for the "
         f"model alone, {default:.3f} for the default and {best:.3f} for the best rule of each task in hindsight. There "
-        f"the default is on average above {above} of {len(names)} single rules and rivals, and over all tasks "
-        f"{counted(goals(scores))} measured goals are reached."
+        f"the default is on average above {sum(above.values())} of {len(above)} single rules and rivals, and over all "
+        f"tasks {counted(goals(scores))} measured goals are reached."
     )
 
 
@@ -249,8 +248,8 @@ def splits_of(scores: Scores) -> str:
     without = [name for name in RIVAL_NAMES if name not in scores.rivals]
     return (
         f"Mean test metric over {most} splits of each task; fewer of: {', '.join(fewer) or 'none'}. A mean with "
-        f"{PARTIAL} is of some of the splits: see the missing values. Rivals that cannot be used on any of these tasks: {', '.join(without) or 'none'}. "
-        f"The bounds of the goals are {CLOSE}, {TOLERANCE} and {FAR}."
+        f"{PARTIAL} is of some of the splits: see the missing values. Rivals that cannot be used on any of these "
+        f"tasks: {', '.join(without) or 'none'}."
     )
 
 
