@@ -71,8 +71,8 @@ def above_all(scores: Scores) -> Goal:
     missed = [name for name, is_above in scores.above(tasks).items() if not is_above]
     listed = "; ".join(f"{name} ({with_interval(leads[name])})" for name in missed)
     found = (
-        f"above {len(leads) - len(missed)} of {len(leads)} ({clear} with the whole interval over tasks); "
-        f"not above: {listed or 'none'}"
+        f"on {len(tasks)} tasks above {len(leads) - len(missed)} of {len(leads)}, {clear} of them with the whole "
+        f"interval over tasks; not above: {listed or 'none'}"
     )
     return Goal(text=text, found=found, reached=not missed)
 
@@ -83,8 +83,8 @@ def near_hindsight(scores: Scores) -> Goal:
     tasks = scores.tasks(SET_ASIDE)
     if not tasks:
         return Goal(text=text, found=NOT_MEASURED)
-    apart = scores.below_hindsight(tasks)
-    return Goal(text=text, found=f"{apart:+.4f}", reached=apart >= -CLOSE)
+    apart = scores.above_hindsight(tasks)
+    return Goal(text=text, found=f"{with_interval(apart)}, over {len(tasks)} tasks", reached=apart.mean >= -CLOSE)
 
 
 def not_below_base(scores: Scores) -> Goal:

@@ -156,7 +156,7 @@ class Scores:
         names = [*self.rules, *(self.rivals if with_rivals else [])]
         return max(self.means[task][name] for name in names if name in self.by_seed[task])
 
-    def below_hindsight(self, tasks: Sequence[str], *, with_rivals: bool = False) -> float:
-        """Return the default's mean over tasks less that of hindsight."""
-        best = np.mean([self.hindsight(task, with_rivals=with_rivals) for task in tasks])
-        return self.average(DEFAULT, tasks) - float(best)
+    def above_hindsight(self, tasks: Sequence[str], *, with_rivals: bool = False) -> Summary:
+        """Return the default's mean less that of hindsight, with a t interval over the tasks."""
+        best = [self.hindsight(task, with_rivals=with_rivals) for task in tasks]
+        return summary(np.array([self.means[task][DEFAULT] for task in tasks]) - best)

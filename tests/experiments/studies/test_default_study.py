@@ -225,7 +225,9 @@ class TestScores:
         assert self.scores.hindsight(ONE) == pytest.approx(0.8)
         assert self.scores.hindsight(ONE, with_rivals=True) == pytest.approx(0.85)
         assert self.scores.hindsight(TWO) == 0.4
-        assert self.scores.below_hindsight([ONE, TWO]) == pytest.approx((0.8 + 0.35) / 2 - (0.8 + 0.4) / 2)
+        found = self.scores.above_hindsight([ONE, TWO, THREE])
+        low, high = stats.t.interval(0.95, 2, 0.05 / 3, stats.sem([0, -0.05, 0.1]))
+        assert (found.mean, found.low, found.high) == pytest.approx((0.05 / 3, low, high))
 
 
 class TestGoals:
@@ -235,9 +237,9 @@ class TestGoals:
 
     def test_a_lost_comparison_is_named(self) -> None:
         above, near, base, runs, *_ = self.found({ONE: SMALL[ONE]})
-        text = "above 1 of 3 (0 with the whole interval over tasks); not above: stack (-0.0000); DNIP (-0.0500)"
-        assert above == (False, text)
-        assert near == (True, "+0.0000")
+        text = "on 1 tasks above 1 of 3, 0 of them with the whole interval over tasks; not above: "
+        assert above == (False, f"{text}stack (-0.0000); DNIP (-0.0500)")
+        assert near == (True, "+0.0000, over 1 tasks")
         assert base == (True, "0 of 1 tasks")
         assert runs == (None, "set aside: 0 of 2")
 
@@ -248,7 +250,7 @@ class TestGoals:
 
     def test_far_below_hindsight_and_the_base(self) -> None:
         _, near, base, runs, *_ = self.found({TWO: {BASE: [0.5, 0.5, 0.4], DEFAULT: [0.47, 0.469, 0.39]}})
-        assert near == (False, "-0.0237")
+        assert near == (False, "-0.0237, over 1 tasks")
         assert base[0] is True
         assert runs[1] == "set aside: 2 of 3"
         _, _, base, *_ = self.found({TWO: {BASE: [0.5, 0.5, 0.5], DEFAULT: [0.47, 0.47, 0.47]}})
