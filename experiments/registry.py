@@ -30,6 +30,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "threshold_comparison": "experiments.studies.threshold_comparison",
     "xcolumns_comparison": "experiments.studies.xcolumns_comparison",
     "menu_study": "experiments.studies.menu_study",
+    "default_study": "experiments.studies.default_study",
     "brute_force": "experiments.studies.brute_force",
     "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
