@@ -11,7 +11,6 @@ from experiments.harness import runner
 from experiments.harness.files import OUT
 from experiments.registry import EXPERIMENTS, load
 
-
 PENDING = {"default_study": "the tasks that are set aside are run once, when the default is final"}
 
 
