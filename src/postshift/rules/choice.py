@@ -49,7 +49,7 @@ AVERAGED_ROWS = 200_000  # of each sample; with more rows, an average hardly cha
 ADOPTED_FROM = 0.6  # a rule is adopted if the chance that it is better than the base is above this
 # On few rows, the lowest of several rates is below its true value. This bias is largest if the rates are equal, as they
 # are for the best rule: a rule needs a clearer lead.
-MINIMUM_ADOPTED_FROM = 0.75
+MINIMUM_ADOPTED_FROM = 0.8
 FAR_ABOVE = 10  # answers above this many times the scale suggest another scale
 
 

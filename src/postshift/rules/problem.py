@@ -127,7 +127,7 @@ class Problem:
         if val.is_sparse:  # of very many classes, some have no rows, and eta tells of them
             _check_sparse(metric)
         elif missing := missing_categories(categories, val.row_weights, **size):
-            warnings.warn(f"{missing}: nothing can be learnt from them about it", MissingClassWarning, stacklevel=2)
+            warnings.warn(f"{missing}: these rows say nothing about it", MissingClassWarning, stacklevel=2)
         scale = float(getattr(metric, "scale", 1.0))
         kind = kind_named("confusion")
         return cls(train=train, val=val, kind=kind, metric=metric, categories=categories, scale=scale)
