@@ -176,7 +176,7 @@ $(VENV)/.docs-ready: $(VENV)/.dev-ready
 
 $(VENV)/.reproduce-ready: $(VENV)/.deep-ready
 	@echo "Installing the packages for the experiments ..."
-	@$(PIP) -c constraints.txt -e '.[dev,deep,reproduce,rivals]'
+	@$(PIP) -c constraints.txt -e '.[dev,deep,reproduce,rivals,bench]'
 	@touch "$@"
 
 $(VENV)/.bench-ready: $(VENV)/.dev-ready

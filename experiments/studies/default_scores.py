@@ -18,6 +18,7 @@ from experiments.studies.new_tasks import ASIDE, NEW_KNOWN
 
 BASE, DEFAULT, CHOICE = "base", "default", "choice"
 FAILED, FALLBACK, ERROR = "failed", "fallback", "error"
+SCORE, LOW, HIGH = "score", "low", "high"  # of the default: ``score_`` and its interval
 SET_ASIDE, OLD, LOOKED_AT = "set aside", "old", "looked at"
 GROUPS = {SET_ASIDE: ASIDE, OLD: TASKS, LOOKED_AT: NEW_KNOWN}
 EQUAL = 1e-9  # a smaller difference is rounding

@@ -29,6 +29,9 @@ from experiments.studies.default_scores import (
     FAILED,
     FALLBACK,
     GROUPS,
+    HIGH,
+    LOW,
+    SCORE,
     full_name,
     short_name,
 )
@@ -129,8 +132,15 @@ def rows_of_ours(split: Split) -> list[Row]:
 def _row_of_ours(split: Split, name: str) -> tuple[PostShifter, Row]:
     """Return postshift, fitted with a method, and its row."""
     (shifter, labels), seconds = timed(split.ours, OURS.get(name, name))
-    values = {"test": split.on_test(labels), FALLBACK: shifter.fallback_}
+    values = {"test": split.on_test(labels), FALLBACK: shifter.fallback_, **(said(shifter) if name == DEFAULT else {})}
     return shifter, Row(method=name, values=values, seconds=seconds, queries=shifter.n_queries_)
+
+
+def said(shifter: PostShifter) -> dict[str, float]:
+    """Return what a fit says of itself: its score and, if there is one, the interval."""
+    intervals = shifter.diagnostics_.choice.intervals
+    limits = {} if intervals is None else dict(zip((LOW, HIGH), intervals.score, strict=True))
+    return {SCORE: shifter.score_, **limits}
 
 
 def row_of(rival: Rival, split: Split) -> Row:
@@ -154,7 +164,7 @@ EXPERIMENT = Experiment(
     methods={task: partial(measure, task) for task in TASKS},
     page=make_page,
     by=("task",),
-    columns=("task", "seed", "method", "test", FALLBACK, FAILED, "queries", "seconds", "config"),
+    columns=("task", "seed", "method", "test", SCORE, LOW, HIGH, FALLBACK, FAILED, "queries", "seconds", "config"),
     seeds={task: FEWER_SEEDS if short_name(task) in MANY_CLASSES else SEEDS for task in TASKS},
     packages=NEEDED,
     figure=stacked(panels),

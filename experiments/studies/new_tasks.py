@@ -41,7 +41,7 @@ from experiments.studies.menu_tasks import (
 )
 from experiments.studies.opaque_functions import FUNCTIONS
 
-__all__ = ["ASIDE", "FUNCTIONS", "NEW_KNOWN", "describe", "load_task"]
+__all__ = ["ASIDE", "FUNCTIONS", "NEW_KNOWN", "OPAQUE", "describe", "load_task"]
 
 
 def _no_table() -> Source:
@@ -316,6 +316,7 @@ _ASIDE: dict[str, Task | ReadyTask] = {
 
 NEW_KNOWN: tuple[str, ...] = tuple(_KNOWN)
 ASIDE: tuple[str, ...] = tuple(_ASIDE)
+OPAQUE: tuple[str, ...] = tuple(name for name, task in {**_KNOWN, **_ASIDE}.items() if task.metric in FUNCTIONS)
 
 
 def _task(name: str) -> Task | ReadyTask:

@@ -18,8 +18,21 @@ from experiments.harness.store import Row
 from experiments.studies import default_goals, default_study, menu_study, menu_tasks, new_tasks
 from experiments.studies.default_goals import STORED, goals
 from experiments.studies.default_rivals import RIVALS, Rival
-from experiments.studies.default_scores import BASE, CHOICE, DEFAULT, ERROR, FAILED, GROUPS, RIVAL_NAMES, Scores
+from experiments.studies.default_scores import (
+    BASE,
+    CHOICE,
+    DEFAULT,
+    ERROR,
+    FAILED,
+    GROUPS,
+    HIGH,
+    LOW,
+    RIVAL_NAMES,
+    SCORE,
+    Scores,
+)
 from experiments.studies.default_study import EXPERIMENT, TASKS, Split, measure, measured, metric_of
+from experiments.studies.default_study_page import score_table
 from experiments.studies.menu_tasks import TaskData
 
 WINE = "old: wine_two_laboratories"
@@ -166,11 +179,16 @@ class TestTasks:
 # -- figures ------------------------------------------------------------------------------------------------
 
 
+def said_of(method: str, value: float) -> dict[str, float]:
+    """Return a score of the default that is a tenth too high, and an interval that covers the value up to 0.7."""
+    return {SCORE: value + 0.1, LOW: 0.0, HIGH: 0.7} if method == DEFAULT else {}
+
+
 def results_of(values: dict[str, dict[str, list[float | None]]], *, failed: tuple[Row, ...] = ()) -> Any:
     """Return results of tasks and methods given by their values; None is a split without a row."""
     row = Row(values={}, seconds=0.5, queries=3, config={"quick": False}, versions="postshift 1")
     rows = [
-        replace(row, task=name, method=method, seed=seed, values={"test": value})
+        replace(row, task=name, method=method, seed=seed, values={"test": value, **said_of(method, value)})
         for name, methods in values.items()
         for method, found in methods.items()
         for seed, value in enumerate(found)
@@ -290,11 +308,16 @@ def all_results() -> Any:
 
 
 class TestPage:
+    def test_what_the_default_says_of_itself(self) -> None:
+        table = score_table(Scores(results_of(SMALL)))
+        assert f"| {ONE} | +0.100 | 0.100 | 1 of 2 |" in table
+        assert f"| {TWO} | +0.100 | 0.100 | 2 of 2 |" in table
+
     def test_whole(self) -> None:
         results = all_results()
         page = EXPERIMENT.page(results)
         assert not results.missing
-        assert page.count("\n## ") == 11
+        assert page.count("\n## ") == 12
         assert "On the 14 set-aside tasks, the mean is 0." in page
         assert not re.search(r"\bnan\b", page)
         assert "Incomplete" not in page
