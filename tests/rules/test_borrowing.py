@@ -50,8 +50,8 @@ def test_own_rows_stay_and_each_category_keeps_its_weight(metric, train, weighte
     assert set(found.problem.val.labels[n_own:]) == {2}
     np.testing.assert_allclose(category_weights(found.problem), category_weights(problem))
     np.testing.assert_array_equal(found.problem.fractions[:n_own], 1)
-    assert found.problem.fractions[n_own:].sum() == pytest.approx(found.strength)
-    assert found.problem.counts[2] == pytest.approx(2 + found.strength)
+    assert found.problem.fractions[n_own:].sum() == pytest.approx(found.lent[2])
+    assert found.problem.counts[2] == pytest.approx(2 + found.lent[2])
 
 
 def test_a_class_without_rows_gets_the_weight_of_half_a_row():
@@ -84,12 +84,12 @@ def test_a_group_without_rows_borrows_nothing():
 
 def test_recalls_that_agree_lend_strength():
     """Training rows count for more if the recalls of the other classes are those of the validation rows."""
-    alike = borrow(problem_of(GMean(), counts=(780, 200, 2)), seed=0).strength
+    alike = borrow(problem_of(GMean(), counts=(780, 200, 2)), seed=0).lent[2]
     rng = np.random.default_rng(0)
     train, val = drawn(rng, 4000), drawn(rng, 0, counts=(780, 200, 2))
     wrong = np.where(rng.random(4000) < 0.5, np.asarray(train.labels), rng.integers(3, size=4000))
     noisy = Problem.labelled(Rows.of(train.eta, labels=wrong), val, GMean())
-    assert borrow(noisy, seed=0).strength < alike
+    assert borrow(noisy, seed=0).lent[2] < alike
 
 
 @pytest.mark.parametrize("train", [True, False])

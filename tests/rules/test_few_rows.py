@@ -19,7 +19,7 @@ def problem_of(truth, metric=None, *, n_classes=2, weights=None, groups=None):
 
 
 def found_in(problem, labels, base, **lenders):
-    borrowing = Borrowing(problem=problem, n_own=problem.val.n_rows, **{"lenders": {}, **lenders})
+    borrowing = Borrowing(problem=problem, n_own=problem.val.n_rows, **{"lenders": {}, "lent": {}, **lenders})
     return few_rows(borrowing, problem, labels, base)
 
 
@@ -61,6 +61,6 @@ def test_what_the_score_of_few_rows_leans_on():
     lenders = {2: "training rows", 3: "probabilities"}
     with pytest.warns(match="no validation row of class 3"):
         problem = problem_of(truth, GMean(), n_classes=4)
-    found = found_in(problem, truth, truth, lenders=lenders, strength=5.0)
+    found = found_in(problem, truth, truth, lenders=lenders, lent={2: 5.0, 3: 1.0})
     assert (found.categories, found.counts) == ((2, 3), (3, 0))  # a class without rows counts if it has borrowed some
-    assert (found.lenders, found.strength) == (("training rows", "probabilities"), 5.0)
+    assert (found.lenders, found.lent) == (("training rows", "probabilities"), (5.0, 1.0))

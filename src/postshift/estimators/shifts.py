@@ -309,11 +309,16 @@ def _warn_of_few_rows(record: Record, n_rows: int, *, classes: Any, groups: Any)
 def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
     """Return a text that names the classes with few rows, what their scores lean on, and the score without them."""
     by_lender: dict[Lender, list[str]] = {}
-    for category, count, lender in zip(few.categories, few.counts, few.lenders, strict=True):
+    most: dict[Lender, float] = {}
+    for category, count, lender, lent in zip(few.categories, few.counts, few.lenders, few.lent, strict=True):
         group, k = divmod(category, len(classes))
         where = "" if groups is None else f" in group {groups[group : group + 1].tolist()[0]!r}"
         by_lender.setdefault(lender, []).append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
-    parts = [f"of class {_first(names)}, {_leaning(lender, few.strength)}" for lender, names in by_lender.items()]
+        most[lender] = max(lent, most.get(lender, 0.0))
+    most = {
+        lender: max(n for n, each in zip(few.lent, few.lenders, strict=True) if each == lender) for lender in by_lender
+    }
+    parts = [f"of class {_first(names)}, {_leaning(lender, most[lender])}" for lender, names in by_lender.items()]
     said = f"fewer than {FEWEST} validation rows are {'; and '.join(parts)}"
     if few.score is None or few.base_score is None:
         return f"{said}. Give more rows of these classes"
@@ -327,9 +332,9 @@ def _first(names: list[str]) -> str:
     return f"{', '.join(names[:NAMED])}{more}"
 
 
-def _leaning(lender: Lender, strength: float) -> str:
+def _leaning(lender: Lender, most: float) -> str:
     """Say what the part of few rows in the score leans on."""
     if lender == "nothing":
         return "whose part of the score is mostly chance"
     source = "training rows of the class" if lender == "training rows" else "the model's probabilities"
-    return f"whose part of the score also leans on {source}, which count as {strength:g} row{'s' * (strength > 1)}"
+    return f"whose part of the score also leans on {source}, which count as {most:.2g} row{'s' * (most > 1)} at most"

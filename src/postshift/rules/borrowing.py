@@ -34,12 +34,12 @@ MOST = 2000  # borrowed rows in all, as long as each category gets FEWEST
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Borrowing:
-    """A problem with borrowed rows after its own, and where the rows of each category come from."""
+    """A problem with borrowed rows after its own; who lends to each category, and how many rows that counts as."""
 
     problem: Problem
     n_own: int
     lenders: dict[int, Lender]
-    strength: float = 0.0  # borrowed rows of a category count as this many rows
+    lent: dict[int, float]
 
     def groups(self, fold_groups: Any) -> Any:
         """Return the groups of the folds; every borrowed row is a group of its own."""
@@ -52,7 +52,7 @@ class Borrowing:
 
 def borrow(problem: Problem, *, seed: int) -> Borrowing:
     """Return the problem with rows for the categories that have few; without such categories, it is unchanged."""
-    own = Borrowing(problem=problem, n_own=problem.val.n_rows, lenders={})
+    own = nothing_borrowed(problem)
     few = _few(problem)
     if len(few) == 0 or problem.val.is_sparse:
         return own
@@ -60,17 +60,23 @@ def borrow(problem: Problem, *, seed: int) -> Borrowing:
     size = int(np.clip(MOST // len(few), FEWEST, MOST_OF_ONE))
     strength = _strength(problem)
     lenders: dict[int, Lender] = {}
-    parts, categories, lent = [], [], []
+    parts, categories, fractions = [], [], []
     for category in few.tolist():
         rows, lenders[category] = _lent(problem, category % problem.n_classes, size, rng)
         if rows is not None:
             parts.append(rows)
             categories.append(np.full(rows.n_rows, category))
-            lent.append(np.full(rows.n_rows, min(strength / rows.n_rows, MOST_OF_A_ROW)))
+            fractions.append(np.full(rows.n_rows, min(strength / rows.n_rows, MOST_OF_A_ROW)))
     if not parts:
         return replace(own, lenders=lenders)
-    extended = _extended(problem, parts, np.concatenate(categories), np.concatenate(lent))
-    return Borrowing(problem=extended, n_own=problem.val.n_rows, lenders=lenders, strength=strength)
+    extended = _extended(problem, parts, np.concatenate(categories), np.concatenate(fractions))
+    lent = {int(each[0]): float(part.sum()) for each, part in zip(categories, fractions, strict=True)}
+    return Borrowing(problem=extended, n_own=problem.val.n_rows, lenders=lenders, lent=lent)
+
+
+def nothing_borrowed(problem: Problem) -> Borrowing:
+    """Return the problem as it is."""
+    return Borrowing(problem=problem, n_own=problem.val.n_rows, lenders={}, lent={})
 
 
 def _few(problem: Problem) -> IntArray:

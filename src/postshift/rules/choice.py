@@ -24,7 +24,7 @@ from postshift.core.queries import Fit, ScoredRule, asking, without_queries
 from postshift.core.rows import Rows
 from postshift.exceptions import BudgetError, PostshiftWarning, SettingError
 from postshift.rules.black_box import ConstrainedByProbes
-from postshift.rules.borrowing import Borrowing, borrow
+from postshift.rules.borrowing import Borrowing, borrow, nothing_borrowed
 from postshift.rules.few_rows import FewRows, few_rows
 from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.loops import Influence, Paper
@@ -216,7 +216,7 @@ class Choice:
     def borrowing(self, problem: Problem) -> Borrowing:
         """Return the problem with rows for classes that have few; a rule that was asked for gets only its own rows."""
         if self.how == "only":
-            return Borrowing(problem=problem, n_own=problem.val.n_rows, lenders={})
+            return nothing_borrowed(problem)
         return borrow(problem, seed=self.random_state)
 
     def candidate(

@@ -17,16 +17,16 @@ class FewRows:
     """Categories with few rows, how many rows they have, and the scores without them.
 
     A category is the position of a class or, for a metric over groups, ``group * n_classes + class``. ``lenders`` are
-    what else their part of the score leans on; it counts as ``strength`` rows. The scores are None if at most one class
-    is left.
+    what else their part of the score leans on, and ``lent`` is how many rows this counts as. The scores are None if at
+    most one class is left.
     """
 
     categories: tuple[int, ...]
     counts: tuple[int, ...]
     score: float | None
     base_score: float | None
-    lenders: tuple[Lender, ...] = ()
-    strength: float = 0.0
+    lenders: tuple[Lender, ...]
+    lent: tuple[float, ...]
 
 
 def few_rows(borrowing: Borrowing, problem: Problem, labels: IntArray, base: IntArray) -> FewRows | None:
@@ -50,7 +50,7 @@ def few_rows(borrowing: Borrowing, problem: Problem, labels: IntArray, base: Int
         score=scores[0],
         base_score=scores[1],
         lenders=tuple(borrowing.lenders.get(int(each), "nothing") for each in few),
-        strength=borrowing.strength,
+        lent=tuple(borrowing.lent.get(int(each), 0.0) for each in few),
     )
 
 
