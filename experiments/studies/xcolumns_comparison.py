@@ -172,9 +172,15 @@ def verdict(cells: Cells) -> str:
     )
 
 
-ABOUT = f"""splits (seeds 0, 1, ...). All methods are fitted only to the probabilities and labels of the same validation
-rows. The model is logistic regression on standardised features. *ours* is `PostShifter(metric="f1_macro")`. xCOLUMNs is
-its Frank-Wolfe method with k = 1; its score is the mean of {DRAWS} draws of its randomised classifier."""
+ABOUT = f"""All methods are fitted only to the probabilities and labels of the same validation rows. The model is
+logistic regression on standardised features. *ours* is `PostShifter(metric="f1_macro")`. xCOLUMNs is its Frank-Wolfe
+method with k = 1; its score is the mean of {DRAWS} draws of its randomised classifier."""
+
+
+def splits_text(cells: Cells) -> str:
+    """Say how many splits each task has."""
+    sizes = [f"{len(methods[OURS])} of {task}" for (task, _), methods in cells.items()]
+    return f"splits with the seeds 0, 1, ...: {', '.join(sizes)}"
 
 
 def make_page(results: Results) -> str:
@@ -182,7 +188,7 @@ def make_page(results: Results) -> str:
     cells = by_cell(results)
     lines = [[method, *(f"{found[method].mean():.4f}" for found in cells.values())] for method in results.methods]
     parts = [
-        f"Mean test macro-F1 over {len(results.seeds)} {ABOUT}",
+        f"Mean test macro-F1 over the {splits_text(cells)}. {ABOUT}",
         markdown(["method", *(task for task, _ in cells)], lines),
         "## Ours minus xCOLUMNs",
         against(cells),
@@ -211,7 +217,7 @@ EXPERIMENT = Experiment(
     page=make_page,
     by=("task",),
     columns=COLUMNS,
-    seeds=10,
+    seeds={name: 100 if name == "digits" else 10 for name in TITLES},  # a difference of 0.001 needs many
     figure=stacked(panels),
     picture="Test macro-F1 of every method on three tasks",
     packages=("xcolumns", "numba"),
