@@ -7,22 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.harness.tables import Summary, summary
-from experiments.studies.default_scores import BASE, DEFAULT, EQUAL, OLD, SET_ASIDE, Scores, full_name, short_name
+from experiments.studies.default_scores import BASE, DEFAULT, OLD, SET_ASIDE, Scores, full_name, short_name
 from experiments.studies.menu_tasks import TASKS
 
 CLOSE = 0.01  # to hindsight
 TOLERANCE = 0.005  # below the base
 FAR = 0.02  # below the base, on one split
+NEAR = 0.001  # below the mean of the old tasks when the issue began
 NOT_MEASURED = "not measured yet"
 
 # The default's mean over the twelve old tasks on splits 0 to 19, from docs/results/menu_study.csv as it was stored in
 # commit 1e56eb9 (the first version, mean 0.7007) and in commit 0c28f03 (when this issue began, mean 0.6991).
+BEGAN = "the version when the issue began"
 STORED = {
     "the first version": (
         0.692667, 0.702970, 0.710032, 0.697140, 0.696067, 0.701410, 0.698600, 0.692739, 0.699865, 0.705577,
         0.708311, 0.696869, 0.704708, 0.705882, 0.694070, 0.696758, 0.704303, 0.701382, 0.712671, 0.691508,
     ),
-    "the version when the issue began": (
+    BEGAN: (
         0.693689, 0.702970, 0.704903, 0.695033, 0.696250, 0.701410, 0.697318, 0.688679, 0.699865, 0.704754,
         0.704386, 0.696869, 0.704708, 0.703593, 0.688460, 0.696758, 0.703393, 0.700100, 0.712731, 0.685842,
     ),
@@ -113,13 +115,15 @@ def far_below(apart: np.ndarray) -> int:
 
 
 def not_below_stored(scores: Scores, version: str) -> Goal:
-    """Return the goal not to be below an earlier version on the twelve old tasks."""
+    """Return the goal not to be far below an earlier version on the twelve old tasks; only one version has a bound."""
     then, now = np.array(STORED[version]), of_old_tasks(scores)
-    text = f"the mean of the twelve old tasks is not below that of {version}, {then.mean():.4f}"
+    bounded = version == BEGAN
+    bound = f"not more than {NEAR} below that" if bounded else "compared with that"
+    text = f"the mean of the twelve old tasks is {bound} of {version}, {then.mean():.4f}"
     if now is None:
         return Goal(text=text, found=NOT_MEASURED)
     found = f"{now.mean():.4f}, {with_interval(summary(now - then))} (paired by split)"
-    return Goal(text=text, found=found, reached=bool(now.mean() > then.mean() - EQUAL))
+    return Goal(text=text, found=found, reached=bool(now.mean() > then.mean() - NEAR) if bounded else None)
 
 
 def of_old_tasks(scores: Scores) -> np.ndarray | None:
