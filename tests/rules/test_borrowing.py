@@ -75,6 +75,17 @@ def test_a_class_that_nobody_knows_borrows_nothing():
     assert found.problem is problem
 
 
+@pytest.mark.filterwarnings("ignore:no validation row")
+def test_a_class_that_the_model_does_not_expect_borrows_nothing():
+    """Otherwise, a class that never occurs in use would pull down the score of every rule."""
+    val = drawn(np.random.default_rng(0), 0, counts=(80, 20, 0))
+    eta = val.eta * [1, 1, 1e-4]
+    problem = Problem.labelled(None, Rows.of(eta / eta.sum(axis=1, keepdims=True), labels=val.labels), GMean())
+    found = borrow(problem, seed=0)
+    assert found.lenders == {2: "nothing"}
+    assert found.problem is problem
+
+
 def test_a_group_without_rows_borrows_nothing():
     metric = WorstGroup(n_groups=3, n_classes=3)
     with pytest.warns(match="no validation row of"):

@@ -315,9 +315,6 @@ def _of_few_rows(few: FewRows, *, classes: Any, groups: Any) -> str:
         where = "" if groups is None else f" in group {groups[group : group + 1].tolist()[0]!r}"
         by_lender.setdefault(lender, []).append(f"{classes[k : k + 1].tolist()[0]!r}{where} ({count})")
         most[lender] = max(lent, most.get(lender, 0.0))
-    most = {
-        lender: max(n for n, each in zip(few.lent, few.lenders, strict=True) if each == lender) for lender in by_lender
-    }
     parts = [f"of class {_first(names)}, {_leaning(lender, most[lender])}" for lender, names in by_lender.items()]
     said = f"fewer than {FEWEST} validation rows are {'; and '.join(parts)}"
     if few.score is None or few.base_score is None:

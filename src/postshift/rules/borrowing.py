@@ -126,7 +126,7 @@ def _lent(problem: Problem, own: int, size: int, rng: np.random.Generator) -> tu
             return None, "nothing"
         return _relabelled(train.take(np.sort(rng.permutation(places)[:size])), own), "training rows"
     chances = problem.val.eta[:, own] * problem.val.row_weights
-    if chances.sum() <= 0:
+    if chances.sum() < MISSING:  # the model expects no row of the class
         return None, "nothing"
     drawn = rng.choice(problem.val.n_rows, size=size, p=chances / chances.sum())
     return _relabelled(problem.val.take(np.sort(drawn)), own), "probabilities"
