@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer, roc_auc_score, zero_one_loss
+from sklearn.metrics import confusion_matrix, get_scorer, roc_auc_score, zero_one_loss
 
 from postshift import PostShiftClassifier, PostShifter, Rows
 from postshift.estimators.task import compare_labels
 from postshift.exceptions import MetricError, SettingError
-from postshift.metrics import WorstGroup, from_confusion, from_labels
+from postshift.metrics import ConfusionOracle, GMean, SoftOracle, WorstGroup, from_confusion, from_labels, from_oracle
 from tests.estimators.data import NAMES, overlapping
 
 
@@ -178,3 +178,49 @@ def test_the_base_itself_gains_nothing(metric):
     found = compared(metric, TRUTH, fallback=True)
     assert found.gain == 0
     assert found.intervals.gain == (0, 0)
+
+
+class TestMetricsOfOracles:
+    """A metric that an oracle answers with confusion matrices, in an estimator."""
+
+    @pytest.fixture
+    def given(self):
+        rng = np.random.default_rng(0)
+        p = rng.beta(1, 6, size=1500)
+        labels = (rng.random(1500) < p).astype(int)
+        eta, phi = np.column_stack([1 - p, p]), np.eye(3)[rng.integers(0, 3, 1500)]
+        return labels[:500], (eta[:500], None, eta[500:], labels[500:], phi[:500], phi[500:])
+
+    @pytest.mark.parametrize("method", ["auto", "paper", "influence", "smoothed plug-in"])
+    def test_it_is_fitted_by_confusion_queries(self, given, method):
+        labels, arrays = given
+        metric = from_oracle(ConfusionOracle(labels, n_classes=2), metric=GMean())
+        shifter = PostShifter(metric, method=method).fit(*arrays)
+        assert shifter.n_queries_ > 0
+        direct = GMean().value(confusion_matrix(labels, shifter.predict(arrays[0], arrays[4]), normalize="all"))
+        assert shifter.score_ == pytest.approx(float(direct))
+        assert shifter.score_ > shifter.base_score_ + 0.2
+
+    def test_no_query_is_asked_twice(self, given):
+        labels, arrays = given
+        seen = []
+
+        class Counting(ConfusionOracle):
+            def answer(self, query):
+                seen.append((query.predictions.tobytes(), query.columns.tobytes()))
+                return super().answer(query)
+
+        PostShifter(from_oracle(Counting(labels, n_classes=2), metric=GMean())).fit(*arrays)
+        assert len(seen) == len(set(seen))
+
+    def test_constraints_are_refused(self, given):
+        labels, arrays = given
+        metric = from_oracle(ConfusionOracle(labels, n_classes=2), metric=GMean())
+        with pytest.raises(SettingError, match="takes no constraints"):
+            PostShifter(metric, subject_to="rate[1] <= 0.5").fit(*arrays)
+
+    def test_matrices_need_their_metric(self, given):
+        with pytest.raises(MetricError, match="needs metric"):
+            from_oracle(ConfusionOracle(given[0], n_classes=2))
+        with pytest.raises(MetricError, match="takes no metric"):
+            from_oracle(SoftOracle(np.mean), metric=GMean())

@@ -114,6 +114,8 @@ class Query:
         digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
         if self.rows is not None:
             digest.update(np.asarray(self.rows, dtype="<i8").tobytes())
+        if self.columns is not None:
+            digest.update(np.ascontiguousarray(self.columns, dtype="<f8").tobytes())
         digest.update(self._shown_digest())
         return digest.hexdigest()
 

@@ -45,7 +45,7 @@ from postshift.estimators.shifts import Shifts, effective_weights, recorded, see
 from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import LabelError, SettingError, ShapeError
-from postshift.metrics import PredictionFunction
+from postshift.metrics import OracleMetric, PredictionFunction
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -486,7 +486,8 @@ class PostShiftClassifier(Shifts, CallbackSupportMixin, MetaEstimatorMixin, Clas
 
 def _check_rows_are_known(goal: Any, gathered: _Gathered, train: FeatureRows, val: FeatureRows | None) -> None:
     """Raise if a metric with its own labels would get other rows than those its labels belong to."""
-    if isinstance(goal, PredictionFunction) and val is None and len(gathered.val.y) != len(train.y):
+    has_labels = isinstance(goal, PredictionFunction | OracleMetric)
+    if has_labels and val is None and len(gathered.val.y) != len(train.y):
         raise SettingError(
             f"metric {goal.name!r} would get {len(gathered.val.y)} of the {len(train.y)} rows, but it has its own "
             "labels and cannot know which rows these are: give X_val, the rows that its labels belong to"

@@ -23,6 +23,7 @@ from postshift.metrics import (
     CellMetric,
     LabelFunction,
     LabelOracle,
+    OracleMetric,
     PredictionFunction,
     PredictionOracle,
     resolve_metric,
@@ -32,7 +33,7 @@ from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen
 from postshift.rules.fitted import Rule
-from postshift.rules.menu import AUTOMATIC, menu, rule_named
+from postshift.rules.menu import AUTOMATIC, menu, noisy_menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.scoring import HeldOut
 from postshift.rules.simple import Base
@@ -61,6 +62,8 @@ class Task:
         folds = _QUERY_FOLDS if budget is None and in_folds else 0
         if not isinstance(method, str):
             return Choice(how="only", entries=(Base(), method), query_folds=folds, **how)
+        if method in AUTOMATIC and getattr(self.oracle, "noise", 0.0) > 0:
+            return Choice(how="best", entries=noisy_menu(self.problem), **how)
         if method in AUTOMATIC and self.problem.val.is_sparse:  # an average would need scores of all classes
             return Choice(how="best", **how)
         if method in AUTOMATIC:
@@ -103,6 +106,8 @@ class Task:
             fit = choice.fit(self.problem, fold_groups=fold_groups, progress=step)
             chosen, n_queries = without_queries(fit), 0
         else:
+            if hasattr(self.oracle, "expect"):  # it divides what may be spent
+                self.oracle.expect(choice.bound(self.problem))
             run = partial(choice.fit, self.problem, fold_groups=fold_groups)
             about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
             with Session(run, budget=choice.budget, journal=journal, about=about) as session, watched(session):
@@ -166,6 +171,8 @@ def make_task(
         oracle = PredictionOracle(goal, classes=classes)
         problem = Problem.queried(train, val, kind=oracle.kind, scale=goal.scale, reads_labels=True)
         return Task(problem=_counting(problem, groups, metadata, n_groups), oracle=oracle)
+    if isinstance(goal, OracleMetric):
+        return _oracle_task(goal, train=train, val=val, constrained=n_groups is not None)
     if val.labels is None:
         raise LabelError(
             f"metric {goal.name!r} needs validation labels: give y_val, or wrap a function that has its own labels "
@@ -199,7 +206,7 @@ def _check_given(goal: ResolvedMetric, val: Rows, metadata: Mapping[str, Any]) -
             raise ShapeError(
                 f"{name} must have one value for each of the {val.n_rows} validation rows. Got {np.shape(values)}"
             )
-    if val.is_sparse and isinstance(goal, PredictionFunction | LabelFunction | CellMetric):
+    if val.is_sparse and isinstance(goal, PredictionFunction | LabelFunction | CellMetric | OracleMetric):
         raise MetricError(
             f"metric {goal.name!r} cannot be used with sparse eta, which needs a metric of the catalogue such as "
             "'f1_macro', 'balanced_accuracy' or 'g_mean': choose one, or give eta.toarray() if memory allows"
@@ -230,7 +237,7 @@ def value_of(
 
 def function_of(goal: ResolvedMetric) -> LabelFunction | ConfusionMetric:
     """Return the metric as a function of any rows with labels; raise if it has its own labels."""
-    if isinstance(goal, PredictionFunction):
+    if isinstance(goal, PredictionFunction | OracleMetric):
         raise MetricError(
             f"metric {goal.name!r} has its own labels, for the validation rows only: score other rows with a metric "
             "that takes their labels"
@@ -281,6 +288,17 @@ def _label_task(
     oracle = LabelOracle(goal, val.labels, classes=classes, weights=val.weights, metadata=metadata)
     problem = Problem.queried(train, val, kind=oracle.kind, takes_subsets=True, scale=goal.scale, reads_labels=True)
     return Task(problem=problem, oracle=oracle)
+
+
+def _oracle_task(goal: OracleMetric, *, train: Rows | None, val: Rows, constrained: bool) -> Task:
+    """Return the task of a metric that an oracle answers; labels of ``val``, if there are any, are not read."""
+    if constrained:
+        raise SettingError(
+            f"metric {goal.name!r} is answered by an oracle, which takes no constraints: leave subject_to out, or use a "
+            "metric with a penalty, such as 'accuracy - demographic_parity', at the oracle"
+        )
+    problem = Problem.queried(train, val, kind=goal.oracle.kind, scale=goal.scale, metric=goal.psi)
+    return Task(problem=problem, oracle=goal.oracle)
 
 
 def _group_codes(goal: ConfusionMetric, groups: Any, metadata: Mapping[str, Any]) -> IntArray | None:

@@ -7,9 +7,11 @@ from postshift.core.psi import Negated, maximised
 from postshift.metrics.adapters import (
     ConfusionFunction,
     LabelFunction,
+    OracleMetric,
     PredictionFunction,
     from_confusion,
     from_labels,
+    from_oracle,
     from_predictions,
 )
 from postshift.metrics.asking import LabelOracle, PredictionOracle
@@ -56,6 +58,7 @@ __all__ = [
     "MatthewsCorrelation",
     "MinRecall",
     "Negated",
+    "OracleMetric",
     "Penalised",
     "Precision",
     "PredictionFunction",
@@ -67,6 +70,7 @@ __all__ = [
     "WorstGroup",
     "from_confusion",
     "from_labels",
+    "from_oracle",
     "from_predictions",
     "from_scorer",
     "maximised",

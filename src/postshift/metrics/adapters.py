@@ -6,6 +6,7 @@ constructor            the function is called with         how it is used
 ``from_confusion``     a confusion matrix of shares        as a metric psi(C)
 ``from_labels``        y_true, y_pred (, sample_weight)    as psi(C) by ``CellMetric``, or through ``LabelOracle``
 ``from_predictions``   y_pred, or class distributions      through ``PredictionOracle``
+``from_oracle``        queries                             through the oracle itself
 =====================  ==================================  ==========================================================
 
 Each call gets copies of the arrays: a function may change them in place.
@@ -22,7 +23,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from postshift._validation import LARGEST, FloatArray, check_count, check_in_range
-from postshift.core.psi import too_large
+from postshift.core.psi import ConfusionMetric, too_large
+from postshift.core.queries import Oracle
 from postshift.core.weighting import weighting_named
 from postshift.exceptions import MetricError, PostshiftError, SettingError
 
@@ -253,6 +255,55 @@ def from_predictions(
         greater_is_better=greater_is_better,
         scale=scale,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OracleMetric:
+    """A metric that an oracle answers, which has the labels itself. Returned by ``from_oracle``.
+
+    ``psi`` is the metric of the confusion matrix, if the oracle answers with matrices or with a table.
+    """
+
+    oracle: Oracle
+    psi: ConfusionMetric | None
+    name: str
+    scale: float
+
+
+def from_oracle(
+    oracle: Oracle, *, metric: ConfusionMetric | None = None, name: str | None = None, scale: float = 1.0
+) -> OracleMetric:
+    """Return a metric from an oracle: an object that answers queries about predictions.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        Has ``kind``, ``takes_subsets`` and ``answer(query)``, as in :mod:`postshift.core.queries`.
+    metric : ConfusionMetric, optional
+        For an oracle that answers with confusion matrices: the metric of such a matrix.
+    name : str, optional
+        Its name; by default the metric's, or that of the oracle's class.
+    scale : float, default=1.0
+        The width of the range of its values.
+
+    Examples
+    --------
+    >>> from postshift.core.oracles import ConfusionOracle
+    >>> from postshift.metrics import GMean
+    >>> from_oracle(ConfusionOracle([0, 1, 1], n_classes=2), metric=GMean()).name
+    'g_mean'
+    """
+    if isinstance(oracle, type) or not hasattr(oracle, "answer"):
+        raise MetricError(f"oracle must be an object that answers queries. Got {oracle!r} instead")
+    reads_matrices = oracle.kind in ("confusion", "table")
+    if reads_matrices != (metric is not None):
+        raise MetricError(
+            f"an oracle of kind {oracle.kind!r} {'needs' if reads_matrices else 'takes no'} metric=..., the metric of "
+            "the confusion matrix"
+        )
+    width = check_in_range(scale, name="scale", low=0, high=np.inf, open_low=True, open_high=True)
+    found = name or (type(oracle).__name__ if metric is None else metric.name)
+    return OracleMetric(oracle=oracle, psi=metric, name=found, scale=width)
 
 
 def mapped(call: Callable[[], T], name: str) -> T:

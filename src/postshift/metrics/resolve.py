@@ -16,6 +16,7 @@ from postshift.exceptions import MetricError, SettingError
 from postshift.metrics.adapters import (
     ConfusionFunction,
     LabelFunction,
+    OracleMetric,
     PredictionFunction,
     called,
     extra_parameters,
@@ -28,7 +29,7 @@ from postshift.metrics.cells import CellMetric
 from postshift.metrics.named import is_over_groups, metric_of_classes
 from postshift.metrics.scorers import from_scorer, is_of_ranking, is_scorer, is_scorer_name
 
-ResolvedMetric = ConfusionMetric | LabelFunction | PredictionFunction
+ResolvedMetric = ConfusionMetric | LabelFunction | PredictionFunction | OracleMetric
 GROUPS = "groups"
 _LOSSES = ("loss", "error", "cost")  # endings of names of functions for which less is better
 _OWN_CLASS = (
@@ -57,7 +58,7 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, po
 
     Returns
     -------
-    ConfusionMetric, LabelFunction or PredictionFunction
+    ConfusionMetric, LabelFunction, PredictionFunction or OracleMetric
         Greater is better for a ConfusionMetric. A function of labels that takes weights and no metadata becomes a
         ConfusionMetric too, a ``CellMetric``.
 
@@ -75,16 +76,18 @@ def resolve_metric(metric: Any, *, classes: Any, n_groups: int | None = None, po
         raise SettingError(_OWN_CLASS)
     if isinstance(metric, type):
         raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
+    if hasattr(metric, "as_metric"):  # a service at a URL: the form depends on what it allows
+        metric = metric.as_metric(classes)
     if isinstance(metric, str) or is_scorer(metric):
         metric = from_scorer(metric, classes=classes)
-    elif not isinstance(metric, LabelFunction | PredictionFunction | ConfusionMetric):
+    elif not isinstance(metric, LabelFunction | PredictionFunction | ConfusionMetric | OracleMetric):
         metric = _from_callable(metric)
     return _maximised(metric, classes, n_groups)
 
 
 def _maximised(metric: ResolvedMetric, classes: Any, n_groups: int | None) -> ResolvedMetric:
     """Return the metric so that greater is better, as a function of the confusion matrix if possible."""
-    if isinstance(metric, PredictionFunction):
+    if isinstance(metric, PredictionFunction | OracleMetric):
         return metric
     if isinstance(metric, LabelFunction):
         return CellMetric(metric, classes) if metric.takes_weights and not metric.metadata else metric
@@ -112,9 +115,9 @@ def as_it_is(metric: Any, *, classes: Any) -> ConfusionMetric | LabelFunction:
     """
     if isinstance(metric, type):
         raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
-    if isinstance(metric, PredictionFunction):
+    if isinstance(metric, PredictionFunction | OracleMetric) or hasattr(metric, "as_metric"):
         raise MetricError(
-            f"metric {metric.name!r} has its own labels, so it cannot be bounded: give a function of y_true and y_pred"
+            f"metric {getattr(metric, 'name', metric)!r} has its own labels, so it cannot be bounded: give a function of y_true and y_pred"
         )
     if is_scorer(metric):
         metric = from_scorer(metric, classes=classes)
@@ -176,6 +179,8 @@ def metadata_names(metric: Any) -> frozenset[str]:
         return frozenset(metric.metadata)
     if is_scorer(metric):
         return frozenset(extra_parameters(metric._score_func)) - set(metric._kwargs)  # noqa: SLF001
+    if isinstance(metric, OracleMetric) or hasattr(metric, "as_metric"):
+        return frozenset()
     if isinstance(metric, PredictionFunction | ConfusionFunction) or hasattr(metric, "value"):
         return frozenset([GROUPS] if hasattr(metric, "n_categories") else [])
     return frozenset(extra_parameters(metric) if callable(metric) else [])

@@ -45,11 +45,14 @@ class Paper:
         that the metric depends on ("diagonal" if it is unknown).
     max_iter : int
         Frank-Wolfe iterations; 1 is PI-EW.
+    radius : float, optional
+        How far the probes are from the current classifier; by default .1, or less with very many labelled rows.
     """
 
     basis: str = CONSTANT
     weighting: str | tuple[tuple[int, int], ...] | None = None
     max_iter: int = 30
+    radius: float | None = None
 
     @property
     def name(self) -> str:
@@ -64,6 +67,8 @@ class Paper:
         """Return the maximum number of queries: one per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
+        if problem.kind.matrices:
+            return self.max_iter + 1 + LABELLING_QUERIES
         n_probes = weighting_named(self._weighting(problem)).probes.n_probes(problem.n_classes)
         n_bases: int = problem.val.functions(self.basis).shape[1]
         return self.max_iter * (1 + n_bases * n_probes) + 1 + LABELLING_QUERIES
@@ -80,7 +85,7 @@ class Paper:
             self._engine(problem, train),
             problem.val.over(self.basis),
             kind=problem.kind,
-            metric=problem.fitting_metric if problem.is_labelled else None,
+            metric=problem.looked_at,
             settings=self._settings(problem),
             held=problem.held(self.basis),
         )
@@ -89,12 +94,13 @@ class Paper:
     def _settings(self, problem: Problem) -> Settings:
         """Return the settings of the run. With labels it sees psi itself, and can tell when it has settled."""
         how: dict[str, Any] = {"weighting": self._weighting(problem), "max_iter": self.max_iter}
+        if self.radius is not None:
+            how["radius"] = self.radius
         if not problem.is_labelled:
             return Settings(**how)
         n_rows, smooth = problem.val.n_rows, isinstance(problem.fitting_metric, DifferentiableMetric)
         return Settings(
-            **how,
-            radius=0.01 if n_rows >= MANY_ROWS else 0.1,
+            **{"radius": 0.01 if n_rows >= MANY_ROWS else 0.1, **how},
             linearise="gradient" if smooth and problem.n_classes >= MANY_CLASSES else "probes",
             tol=SETTLED * 0.5 / np.sqrt(n_rows),
         )
@@ -144,6 +150,8 @@ class Influence:
         """Return the maximum number of queries: one per probe and iteration, and a few for the labels."""
         if problem.is_labelled:
             return 0
+        if problem.kind.matrices:
+            return self.max_iter + 1 + LABELLING_QUERIES
         n_features: int = problem.val.functions(self.basis).shape[1] * problem.n_classes
         return self.max_iter * (1 + n_features * problem.n_classes) + 1 + LABELLING_QUERIES
 
@@ -153,7 +161,7 @@ class Influence:
             None if problem.train is None else engine_over(problem.train, self.basis),
             problem.val.over(self.basis),
             kind=problem.kind,
-            metric=problem.fitting_metric if problem.is_labelled else None,
+            metric=problem.looked_at,
             settings=InfluenceSettings(max_iter=self.max_iter),
             held=problem.held(self.basis),
         )

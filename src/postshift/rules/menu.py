@@ -49,6 +49,7 @@ _SHORT = {  # over the user's basis
 }
 _SPARSE = ("base", "inverse prior", "expected counts", "label counts")  # the rules that read sparse eta
 QUERY_ITERATIONS = 10
+NOISY_RADIUS = 0.4  # of probes, if answers have noise
 QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
 
@@ -80,6 +81,12 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
         every = [Base(), InversePrior(), SmoothedPlugin(), main]
         every += [Stacked(), Stacked(SmoothedPlugin()), Stacked(main)]
     return tuple(rule for rule in every if rule.usable(problem))
+
+
+def noisy_menu(problem: Problem) -> tuple[Rule, ...]:
+    """Return the rules for answers with noise: two that ask nothing, and one iteration of probes that are far apart."""
+    main = Paper(_main_basis(problem), max_iter=1, radius=NOISY_RADIUS)
+    return tuple(rule for rule in (Base(), InversePrior(), main) if rule.usable(problem))
 
 
 def rule_named(name: str, problem: Problem) -> Rule:

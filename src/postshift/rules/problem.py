@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, IntArray, check_rows
+from postshift._validation import FloatArray, IntArray, check_rows, read_only
 from postshift.core.plugin import onehot
 from postshift.core.psi import (
     ConfusionMetric,
@@ -142,8 +142,9 @@ class Problem:
         takes_subsets: bool = False,
         scale: float = 1.0,
         reads_labels: bool = False,
+        metric: ConfusionMetric | None = None,
     ) -> Problem:
-        """Return a problem that only returns scores of predictions.
+        """Return a problem that only returns scores of predictions, or confusion matrices, of which ``metric`` is psi.
 
         ``takes_subsets`` says that the oracle also scores predictions of some of the rows (``query.rows``). ``scale``
         is the width of the metric's range, 1 for shares of rows. Differences below the noise, which is computed from
@@ -154,9 +155,10 @@ class Problem:
         if not reads_labels:
             val = replace(val, labels=None)
         found = kind_named(kind)
-        if found.matrices:
-            raise MetricError(f"a queried problem has queries of kind 'soft' or 'hard'. Got {kind!r} instead")
-        return cls(train=train, val=val, kind=found, takes_subsets=takes_subsets, scale=scale)
+        if found.matrices != (metric is not None):
+            raise MetricError(f"queries of kind {kind!r} need {'a' if found.matrices else 'no'} metric of the matrix")
+        psi = None if metric is None else maximised(metric)
+        return cls(train=train, val=val, kind=found, metric=psi, takes_subsets=takes_subsets, scale=scale)
 
     def counting(self, groups: IntArray | None, *, n_groups: int) -> Problem:
         """Return a problem that only returns scores, but counts rows by group and class, for its constraints.
@@ -180,7 +182,7 @@ class Problem:
     @property
     def is_labelled(self) -> bool:
         """Whether the metric and the labels are available, so that no query is needed."""
-        return self.metric is not None
+        return self.metric is not None and self.categories is not None
 
     @property
     def row_weights(self) -> FloatArray:
@@ -209,6 +211,11 @@ class Problem:
         if self.categories is not None:
             return self.categories
         return np.zeros(self.val.n_rows, dtype=np.intp) if self.val.labels is None else self.val.labels
+
+    @property
+    def looked_at(self) -> ConfusionMetric | None:
+        """The metric that a loop optimises; None if only its scores are known."""
+        return self.fitting_metric if self.is_labelled else self.metric
 
     @property
     def fitting_metric(self) -> ConfusionMetric:
@@ -279,7 +286,7 @@ class Problem:
         text = f"the score of {shown}"
         asked = [self._query(f"score.{place}", text, each) for place, each in enumerate(distributions)]
         answers = yield [self.about(query) for query in asked]
-        return [float(answer) for answer in answers]
+        return [float(answer if self.metric is None else value_of(self.metric, answer[0])) for answer in answers]
 
     def label_scores(self, labels: Sequence[IntArray]) -> Fit[list[float]]:
         """Return the score of deterministic labels; if the true labels are available, count rows."""
@@ -292,7 +299,17 @@ class Problem:
     def _query(self, key: str, text: str, distribution: FloatArray) -> Query:
         """Return a query about class distributions, in the form that the oracle takes."""
         shown, n_rows = self.kind.shown(distribution), self.val.n_rows
-        return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, _predict=lambda: shown)
+        matrix: dict[str, Any] = {}
+        if self.metric is not None:
+            columns = self.matrix_columns
+            matrix = {"columns": columns, "shape": (columns.shape[1], self.n_categories, self.n_classes)}
+        return Query(key=key, kind=self.kind.name, text=text, n_rows=n_rows, **matrix, _predict=lambda: shown)
+
+    @cached_property
+    def matrix_columns(self) -> FloatArray:
+        """Ones and the user's basis: the columns of the loop's queries too, so that none is asked twice."""
+        phi = self.val.functions(list(self.val.bases)[-1])
+        return np.asarray(read_only(np.column_stack([np.ones(self.val.n_rows), phi])))
 
     def about(self, query: Query) -> Query:
         """Return a query about these rows as a query about rows of the whole sample."""
