@@ -8,7 +8,7 @@ PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fuzz interruptions test-deep test-browser docs picture bench reproduce check format wheel-test minimum-test clean
+.PHONY: help setup demo test test-slow fuzz interruptions test-deep test-oracle test-browser docs picture bench reproduce check format wheel-test minimum-test clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,12 @@ test-deep: export OPENBLAS_NUM_THREADS := 1
 test-deep: export OMP_NUM_THREADS := 1
 test-deep: $(VENV)/.deep-ready ## run the tests of neural networks (installs torch)
 	@"$(BIN)/python" -m pytest -n auto tests/baselines/deep tests/experiments/paper/deep
+
+test-oracle: export OPENBLAS_NUM_THREADS := 1
+test-oracle: export OMP_NUM_THREADS := 1
+test-oracle: $(VENV)/.oracle-ready ## test the metric as a service: PostgreSQL, killed servers, hostile requests, attacks
+	@"$(BIN)/python" -m pytest -n auto tests/oracle
+	@"$(BIN)/python" -m bandit --quiet --recursive src/postshift/oracle --configfile pyproject.toml
 
 test-browser: export OPENBLAS_NUM_THREADS := 1
 test-browser: export OMP_NUM_THREADS := 1
@@ -162,6 +168,11 @@ $(VENV)/.dev-ready: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.deep-ready: $(VENV)/.dev-ready
 	@echo "Installing torch ..."
 	@$(PIP) -c constraints.txt -e '.[dev,deep]'
+	@touch "$@"
+
+$(VENV)/.oracle-ready: $(VENV)/.dev-ready
+	@echo "Installing PostgreSQL and the judges of the service ..."
+	@$(PIP) -c constraints.txt -e '.[dev,postgres,attack]'
 	@touch "$@"
 
 $(VENV)/.browser-ready: $(VENV)/.dev-ready

@@ -7,7 +7,13 @@ from typing import Any
 
 from postshift.exceptions import ExportError
 
-_EXTRAS = {"jinja2": "report", "markupsafe": "report", "matplotlib": "report"}  # other packages come with `export`
+_EXTRAS = {  # other packages come with `export`
+    "jinja2": "report",
+    "markupsafe": "report",
+    "matplotlib": "report",
+    "httpx": "oracle",
+    "pandas": "data",
+}
 
 
 def install(*extras: str) -> str:

@@ -19,11 +19,28 @@
     ├── UnknownQueryError (KeyError)     an answer to a query that is not open
     ├── NotFinishedError (RuntimeError)  the result of a run that still has open queries
     ├── BudgetError (ValueError)         the budget is too small for one iteration
+    │   └── BudgetEndedError               the budget of whoever answers has ended
     ├── MetricError (RuntimeError)       the user's metric raised an error, or cannot answer the query
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read
     │   └── UntrustedError                 a file with types or functions that are not trusted
     ├── ExportError (TypeError)          a model, or a part of it, that cannot be saved in this format
     ├── EngineError (RuntimeError)       the cluster with the rows cannot be reached, or lost its workers
+    ├── OracleError (RuntimeError)       the metric's owner gives no answer; `code` names the reason for programs
+    │   ├── LedgerError                    the ledger cannot be read or written
+    │   │   ├── DamagedLedgerError         its content was damaged or changed
+    │   │   ├── RestoredError              it is an older copy that forgot answers
+    │   │   ├── OtherDataError             it belongs to other data or labels
+    │   │   └── ClockError                 the clock was set back
+    │   ├── TokenError                     this token gives no access
+    │   │   ├── UnknownTokenError          it is not known
+    │   │   ├── ExpiredTokenError          its time is over
+    │   │   └── RevokedTokenError          the owner revoked it
+    │   ├── OverBudgetError                the budget of the data does not cover the cost
+    │   ├── TokenBudgetError               the budget of this token does not cover the cost
+    │   ├── TooFastError                   too many answers in a minute
+    │   ├── QuestionError                  a question that cannot be answered as it is
+    │   ├── KindError                      a kind of question that is not answered
+    │   └── RemoteError                    a service that cannot be reached, or refuses
     └── DataNotFoundError (FileNotFoundError)   a data set that was not found in any known place
 
     PostshiftWarning (UserWarning)
@@ -127,6 +144,10 @@ class BudgetError(PostshiftError, ValueError):
     """The budget is too small for a single iteration."""
 
 
+class BudgetEndedError(BudgetError):
+    """Whoever answers the queries has no budget left."""
+
+
 class MetricError(PostshiftError, RuntimeError):
     """The user's metric raised an error, or cannot answer the queries of the run."""
 
@@ -149,6 +170,125 @@ class ExportError(PostshiftError, TypeError):
 
 class EngineError(PostshiftError, RuntimeError):
     """The cluster with the rows cannot be reached, has lost its workers, or takes longer than allowed."""
+
+
+class OracleError(PostshiftError, RuntimeError):
+    """The metric's owner gives no answer. ``code`` names the reason for programs."""
+
+    code = "oracle"
+
+
+class LedgerError(OracleError):
+    """The ledger cannot be read or written, or is not used as it must be."""
+
+    code = "ledger"
+
+
+class DamagedLedgerError(LedgerError):
+    """The content of the ledger was damaged, or changed by something else than postshift."""
+
+    code = "damaged_database"
+
+
+class RestoredError(LedgerError):
+    """The ledger is an older copy that forgot answers which were given out.
+
+    ``n_missing`` is the number of answers and ``spent`` what they cost; None if the two have different histories.
+    """
+
+    code = "restored_database"
+
+    def __init__(self, message: str, *, n_missing: int | None = None, spent: int | None = None) -> None:
+        super().__init__(message)
+        self.n_missing, self.spent = n_missing, spent
+
+
+class OtherDataError(LedgerError):
+    """The ledger belongs to other data or labels."""
+
+    code = "other_data"
+
+
+class ClockError(LedgerError):
+    """The clock was set back; times in the ledger never go back."""
+
+    code = "clock_set_back"
+
+
+class TokenError(OracleError):
+    """A token that gives no access."""
+
+    code = "token"
+
+
+class UnknownTokenError(TokenError):
+    """A token that is not known."""
+
+    code = "unknown_token"
+
+
+class ExpiredTokenError(TokenError):
+    """A token whose time is over."""
+
+    code = "expired_token"
+
+
+class RevokedTokenError(TokenError):
+    """A token that the owner revoked."""
+
+    code = "revoked_token"
+
+
+class OverBudgetError(OracleError):
+    """The budget of the data does not cover the cost; nothing was charged. ``left`` is what it covers."""
+
+    code = "over_budget"
+
+    def __init__(self, message: str, *, left: int | None = None) -> None:
+        super().__init__(message)
+        self.left = left
+
+
+class TokenBudgetError(OracleError):
+    """The budget of the token does not cover the cost; nothing was charged. ``left`` is what it covers."""
+
+    code = "token_budget"
+
+    def __init__(self, message: str, *, left: int | None = None) -> None:
+        super().__init__(message)
+        self.left = left
+
+
+class TooFastError(OracleError):
+    """Too many answers in a minute; nothing was charged. ``wait`` is the number of seconds to wait."""
+
+    code = "too_fast"
+
+    def __init__(self, message: str, *, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class QuestionError(OracleError):
+    """A question that cannot be answered as it is: wrong lengths, unknown rows, numbers that are not finite."""
+
+    code = "bad_question"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.code
+
+
+class KindError(OracleError):
+    """A kind of question that the owner does not allow."""
+
+    code = "kind_not_allowed"
+
+
+class RemoteError(OracleError):
+    """A service that cannot be reached, or that refuses; ``code`` is the service's code."""
+
+    code = "remote"
 
 
 class DataNotFoundError(PostshiftError, FileNotFoundError):

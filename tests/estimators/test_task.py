@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix, get_scorer, roc_auc_score, zero_on
 
 from postshift import PostShiftClassifier, PostShifter, Rows
 from postshift.estimators.task import compare_labels
-from postshift.exceptions import MetricError, SettingError
+from postshift.exceptions import BudgetEndedError, MetricError, PostshiftWarning, SettingError
 from postshift.metrics import ConfusionOracle, GMean, SoftOracle, WorstGroup, from_confusion, from_labels, from_oracle
 from tests.estimators.data import NAMES, overlapping
 
@@ -224,3 +224,34 @@ class TestMetricsOfOracles:
             from_oracle(ConfusionOracle(given[0], n_classes=2))
         with pytest.raises(MetricError, match="takes no metric"):
             from_oracle(SoftOracle(np.mean), metric=GMean())
+
+    def test_the_best_rule_so_far_is_the_result_if_the_budget_of_the_oracle_ends(self, given):
+        labels, arrays = given
+
+        class Poor(ConfusionOracle):
+            left = 6
+
+            def answer(self, query):
+                if not self.left:
+                    raise BudgetEndedError("nothing is left")
+                self.left -= 1
+                return super().answer(query)
+
+        poor = Poor(labels, n_classes=2)
+        with pytest.warns(PostshiftWarning, match="ended after 6 queries"):
+            shifter = PostShifter(from_oracle(poor, metric=GMean())).fit(*arrays)
+        predicted = shifter.predict(arrays[0], arrays[4])
+        wanted = GMean().value(confusion_matrix(labels, predicted, normalize="all"))
+        assert shifter.score_ == pytest.approx(float(wanted))
+        assert shifter.score_ > shifter.base_score_
+        assert "so far" in shifter.diagnostics_.choice.reason
+
+    def test_nothing_is_the_result_if_no_rule_was_scored(self, given):
+        labels, arrays = given
+
+        class Poor(ConfusionOracle):
+            def answer(self, _):
+                raise BudgetEndedError("nothing is left")
+
+        with pytest.raises(BudgetEndedError, match="nothing is left"):
+            PostShifter(from_oracle(Poor(labels, n_classes=2), metric=GMean())).fit(*arrays)

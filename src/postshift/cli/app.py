@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import postshift
-from postshift.cli.commands import bases, demo, doctor, evaluate, fit, metrics, predict, report
+from postshift.cli.commands import bases, demo, doctor, evaluate, fit, metrics, oracle, predict, report
 from postshift.cli.console import show_error, show_traceback
 from postshift.cli.errors import EXIT_CODES, STOPPED, SUCCESS, USAGE, StoppedError, TerminatedError, explained, one_line
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 for _command in (demo, fit, predict, evaluate, report, metrics, bases, doctor):
     app.command(name=_command.__name__.rpartition(".")[2], epilog=EXIT_CODES)(_command.command)
+app.add_typer(oracle.app, name="oracle")
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 -- the form of typer's callbacks

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # slow to import; wrong options are reported before
 
 PROBA = "p_*"
 _NEEDED = ("pandas", "skops", "jinja2")
+_OTHER_METRIC = " --label LABEL --metric NAME"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -421,7 +422,7 @@ def _how_to_use(request: FitRequest, given: FitInputs) -> list[tuple[str, str]]:
     run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or PARQUET
     new, test, labels = f"new{suffix}", f"test{suffix}", f"labels{suffix}"
     trust = " --trust-model" if request.trust_model else ""
-    scored_by = {"file": " --trust-metric", "program": " --label LABEL --metric NAME"}.get(given.metric.kind, "")
+    scored_by = {"file": " --trust-metric", "program": _OTHER_METRIC, "url": _OTHER_METRIC}.get(given.metric.kind, "")
     if request.scheduler is not None:
         trust += f" --scheduler {shlex.quote(request.scheduler)}"
         new, test, labels = f"'new/*{PARQUET}'", f"'test/*{PARQUET}'", "labels"

@@ -1,4 +1,4 @@
-"""What ``--metric`` and ``--metric-command`` mean: a name, a function in a file, a table of costs, a program."""
+"""What ``--metric`` and ``--metric-command`` mean: a name, a function in a file, a table of costs, a URL, a program."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from postshift.metrics.named import with_positive_class
 from postshift.metrics.resolve import GROUPS, metadata_names
 from postshift.metrics.scorers import is_scorer
 
-Kind = Literal["name", "file", "cost", "program"]
-COST, PYTHON = "cost:", ".py:"
+Kind = Literal["name", "file", "cost", "url", "program"]
+COST, PYTHON, URLS = "cost:", ".py:", ("https://", "http://")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class MetricOption:
     ----------
     text : str
         As the user wrote it.
-    kind : {"name", "file", "cost", "program"}
+    kind : {"name", "file", "cost", "url", "program"}
         What it is.
     metric : object
         What the library takes.
@@ -66,7 +66,7 @@ class MetricOption:
     @property
     def keeps_labels(self) -> bool:
         """Whether it sees predictions only, because it has the labels of the validation rows itself."""
-        return isinstance(self.metric, PredictionFunction)
+        return isinstance(self.metric, PredictionFunction) or hasattr(self.metric, "as_metric")
 
     def check(self, layout: Layout, groups: Any, *, asked: bool) -> None:
         """Raise if the metric does not fit these classes, or if it needs groups and there are none.
@@ -118,9 +118,13 @@ def kind_of(text: str) -> Kind:
     --------
     >>> kind_of("f1_macro"), kind_of("f1[spam.py:x]"), kind_of("my_metrics.py:profit"), kind_of("cost:costs.csv")
     ('name', 'name', 'file', 'cost')
+    >>> kind_of("https://labels.example.org")
+    'url'
     """
     if text.startswith(COST):
         return "cost"
+    if text.startswith(URLS):
+        return "url"
     return "file" if PYTHON in text and not text.endswith("]") else "name"
 
 
@@ -152,6 +156,8 @@ def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> M
     _check_pos_label(text, kind, pos_label)
     if kind == "name":
         return _named(text, layout, pos_label)
+    if kind == "url":
+        return _remote(text)
     path = _path_of(text, kind)
     folder = str(path.resolve().parent)  # modules that the file imports may be here
     if kind == "file" and Path(folder).is_dir() and folder not in sys.path:
@@ -182,9 +188,9 @@ def read_stored(
     trust: bool,
 ) -> MetricOption:
     """Return the metric of a run; a Python file is run only if ``trust``, and then only its ``copy``."""
-    if kind == "program":
+    if kind in ("program", "url"):
         raise UsageError(
-            f"the metric of this run is the program {text!r}, which can score the validation rows only: score other "
+            f"the metric of this run is {text!r}, which can score the validation rows only: score other "
             "rows with --metric NAME"
         )
     _check_pos_label(text, kind, pos_label)
@@ -219,6 +225,13 @@ def _named(text: str, layout: Layout, pos_label: str | None) -> MetricOption:
     if pos_label is not None:
         text = with_positive_class(text, pos_label, classes=layout.classes)
     return MetricOption(text=text, kind="name", metric=text)
+
+
+def _remote(url: str) -> MetricOption:
+    """Return the metric that a service answers; its token is in the environment."""
+    from postshift.oracle import RemoteMetric
+
+    return MetricOption(text=url, kind="url", metric=RemoteMetric(url))
 
 
 def _from_file(text: str, kind: Kind, path: Path, content: bytes, layout: Layout) -> MetricOption:

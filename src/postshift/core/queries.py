@@ -32,7 +32,7 @@ import numpy as np
 from postshift._validation import LARGEST, FloatArray, IntArray, read_only
 from postshift.exceptions import AnswerError, NotFinishedError, SettingError
 
-KindName = Literal["confusion", "soft", "hard"]
+KindName = Literal["confusion", "soft", "hard", "table"]
 _SHARE_TOLERANCE = 1e-6
 _DECIMALS = 12  # tables that agree to this many decimals are the same query
 

@@ -83,6 +83,7 @@ class Session(Generic[T]):
         self._journal = None if journal is None else Journal(journal, about=about)
         self._known: dict[str, Any] = {} if self._journal is None else self._journal.answers
         self._best: ScoredRule | None = None
+        self.scores: list[float] = []  # of the rules found so far, in their order
         self._fit: Fit[T] | None = None
         self._open: dict[str, tuple[Query, str]] = {}
         self._round: list[tuple[Query, str]] = []
@@ -177,6 +178,7 @@ class Session(Generic[T]):
     def _rewind(self) -> None:
         """Go back to the beginning of the fit; the answers are kept."""
         self._open, self._round, self._fit, self._result = {}, [], None, []
+        self.scores = []
 
     def _advance(self, answers: list[Any] | None) -> None:
         """Send answers, and open the queries of the next round; after an error, the next call starts the fit again."""
@@ -184,6 +186,7 @@ class Session(Generic[T]):
         try:
             asked = self._fit.send(answers)
             while isinstance(asked, ScoredRule):
+                self.scores.append(asked.score)
                 if self._best is None or asked.score > self._best.score:
                     self._best = asked
                 asked = self._fit.send(None)

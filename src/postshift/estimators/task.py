@@ -18,7 +18,15 @@ from postshift.core.queries import Oracle, without_queries
 from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
-from postshift.exceptions import LabelError, MetricError, PostshiftError, SettingError, ShapeError
+from postshift.exceptions import (
+    BudgetEndedError,
+    LabelError,
+    MetricError,
+    PostshiftError,
+    PostshiftWarning,
+    SettingError,
+    ShapeError,
+)
 from postshift.metrics import (
     CellMetric,
     LabelFunction,
@@ -31,7 +39,7 @@ from postshift.metrics import (
 from postshift.metrics.over_groups import PooledMetric
 from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
-from postshift.rules.choice import Choice, Chosen
+from postshift.rules.choice import Choice, Chosen, unfinished
 from postshift.rules.fitted import Rule
 from postshift.rules.menu import AUTOMATIC, menu, noisy_menu, rule_named
 from postshift.rules.problem import Problem
@@ -111,11 +119,23 @@ class Task:
             run = partial(choice.fit, self.problem, fold_groups=fold_groups)
             about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
             with Session(run, budget=choice.budget, journal=journal, about=about) as session, watched(session):
-                chosen = session.run(self.oracle, on_answer=lambda query, _: step(query.text))
+                chosen = self._run(session, step)
             n_queries = session.n_queries
         if self.rows is not None:  # the numbers of its rows among all validation rows
             chosen = replace(chosen, held_out=replace(chosen.held_out, rows=self.rows[chosen.held_out.rows]))
         return chosen, n_queries
+
+    def _run(self, session: Session[Chosen], step: Callable[[str], None]) -> Chosen:
+        """Let the oracle answer; if its budget ends, return the best rule so far, with a warning."""
+        assert self.oracle is not None  # noqa: S101
+        try:
+            return session.run(self.oracle, on_answer=lambda query, _: step(query.text))
+        except BudgetEndedError as error:
+            if not session.scores:
+                raise
+            why = f"the budget of the metric ended after {session.n_queries} queries"
+            warnings.warn(f"{why}, so this is the best rule so far ({error})", PostshiftWarning, stacklevel=2)
+            return unfinished(self.problem, session.best_so_far(), base_score=session.scores[0], why=why)
 
 
 def known_groups(metric: Any, metadata: Mapping[str, Any], *, names: frozenset[str] | None = None) -> Any:
@@ -294,8 +314,8 @@ def _oracle_task(goal: OracleMetric, *, train: Rows | None, val: Rows, constrain
     """Return the task of a metric that an oracle answers; labels of ``val``, if there are any, are not read."""
     if constrained:
         raise SettingError(
-            f"metric {goal.name!r} is answered by an oracle, which takes no constraints: leave subject_to out, or use a "
-            "metric with a penalty, such as 'accuracy - demographic_parity', at the oracle"
+            f"metric {goal.name!r} is answered by an oracle, which takes no constraints: leave subject_to out, or use "
+            "a metric with a penalty, such as 'accuracy - demographic_parity', at the oracle"
         )
     problem = Problem.queried(train, val, kind=goal.oracle.kind, scale=goal.scale, metric=goal.psi)
     return Task(problem=problem, oracle=goal.oracle)

@@ -117,7 +117,8 @@ def as_it_is(metric: Any, *, classes: Any) -> ConfusionMetric | LabelFunction:
         raise MetricError(f"metric must be an instance, not the class {metric.__name__}: write {metric.__name__}(...)")
     if isinstance(metric, PredictionFunction | OracleMetric) or hasattr(metric, "as_metric"):
         raise MetricError(
-            f"metric {getattr(metric, 'name', metric)!r} has its own labels, so it cannot be bounded: give a function of y_true and y_pred"
+            f"metric {getattr(metric, 'name', metric)!r} has its own labels, so it cannot be bounded: give a function "
+            "of y_true and y_pred"
         )
     if is_scorer(metric):
         metric = from_scorer(metric, classes=classes)

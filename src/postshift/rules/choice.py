@@ -30,7 +30,7 @@ from postshift.rules.fitted import FittedRule, Rule, paired_noise
 from postshift.rules.loops import Influence, Paper
 from postshift.rules.menu import menu
 from postshift.rules.problem import Problem
-from postshift.rules.record import NEGLIGIBLE, Record, lines, notes_of, queried_reason, reason_of
+from postshift.rules.record import NEGLIGIBLE, Entry, Record, lines, notes_of, queried_reason, reason_of
 from postshift.rules.scoring import (
     HeldOut,
     How,
@@ -317,6 +317,25 @@ class Choice:
             fold = yield from rule.fit(problem.take(kept))
             labels[left] = fold.labels(problem.val.take(left))
         return labels
+
+
+def unfinished(problem: Problem, found: ScoredRule, *, base_score: float, why: str) -> Chosen:
+    """Return the best rule so far as the choice, if a fit by queries ends before it is finished; ``why`` says so."""
+    rule: AveragedRule = found.rule
+    labels, base = rule.labels(problem.val), np.argmax(problem.val.eta, axis=1)
+    noise, name = problem.scale * paired_noise(labels, base), rule.rules[0].name
+    record = Record(
+        how="queries",
+        entries=(Entry(name=name, score=found.score, weight=1.0),),
+        score=found.score,
+        base_score=base_score,
+        noise=noise,
+        fallback=bool((labels == base).all()),
+        reason=f"{why}: {name!r} scores best so far, {found.score:.3f} (base {base_score:.3f}, noise {noise:.3f})",
+        notes=notes_of(rule.rules),
+    )
+    held_out = HeldOut(rows=np.arange(problem.val.n_rows), labels=labels, base_labels=base, in_fit=True)
+    return Chosen(rule=rule, record=record, held_out=held_out)
 
 
 def _silent(*_: Any) -> None:

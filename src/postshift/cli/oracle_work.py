@@ -1,0 +1,320 @@
+"""The work of ``postshift oracle``: from the owner's files to a folder, and from a folder to a server."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postshift.cli.console import Console
+from postshift.cli.errors import FileError, UsageError
+from postshift.cli.files.file_rows import Layout
+from postshift.cli.files.file_table import FileTable, read_bytes, read_table
+from postshift.cli.files.table_columns import canonical, classes_of, labels_of, pick
+from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric, read_stored
+from postshift.metrics.resolve import GROUPS
+from postshift.oracle.folder import METRIC, WATERMARK, MetricText, OwnerFolder
+from postshift.oracle.holdings import Holdings
+from postshift.oracle.ledger import Ledger
+from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of, micro
+from postshift.oracle.service import Service, Terms, log_line, token_line
+
+LIFETIME = timedelta(days=30)
+_USUAL = {"private": ("table", "confusion"), "trusted": ("confusion", "value")}
+_BUDGETS = {"private": 0.1, "trusted": 100}
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerRequest:
+    """The options of ``postshift oracle init``."""
+
+    folder: Path
+    data: Path
+    label: str
+    metric: str
+    ids: str | None
+    groups: str | None
+    release: tuple[str, ...]
+    mode: str
+    kinds: tuple[str, ...]
+    rho: float | None
+    queries: int | None
+    pos_label: str | None
+    title: str
+    database: str | None
+
+    def terms(self) -> Terms:
+        """Return the terms; raise for options of the other mode."""
+        if self.mode not in _USUAL:
+            raise UsageError(f"--mode must be private or trusted. Got {self.mode!r}")
+        if self.mode == "private" and self.queries is not None:
+            raise UsageError("--queries is for trusted mode; in private mode, the budget is --rho")
+        if self.mode == "trusted" and self.rho is not None:
+            raise UsageError("--rho is for private mode; in trusted mode, the budget is --queries")
+        given = self.rho if self.mode == "private" else self.queries
+        amount = _BUDGETS[self.mode] if given is None else given
+        budget = micro(float(amount)) if self.mode == "private" else int(amount)
+        kinds: Any = self.kinds or _USUAL[self.mode]
+        return Terms(mode=self.mode, kinds=kinds, budget=budget, title=self.title)  # type: ignore[arg-type]
+
+
+def create(request: OwnerRequest) -> dict[str, Any]:
+    """Write the folder, and return what is shown of it."""
+    terms, table = request.terms(), read_table(request.data)
+    layout = _layout(table, request)
+    metric = read_metric(request.metric, layout, pos_label=request.pos_label)
+    holdings = _holdings(table, request, layout, metric)
+    suffix = copy_suffix(metric.text, metric.kind)
+    stored = MetricText(
+        text=metric.text, kind=metric.kind, copy=None if suffix is None else f"{METRIC}{suffix}", digest=metric.digest
+    )
+    content = None if metric.source is None else read_bytes(metric.source)
+    folder = OwnerFolder.create(request.folder, holdings, terms, stored, copy=content, database=request.database)
+    with contextlib.closing(folder.ledger()) as ledger:
+        _, token = ledger.create_token("owner", scope="owner", expires=None, most=None, per_minute=None)
+    return {
+        "folder": str(request.folder),
+        "rows": holdings.n_rows,
+        "metric": metric.name,
+        "mode": terms.mode,
+        "kinds": list(terms.kinds),
+        "budget": terms.budget,
+        "budget_text": amount_text(terms, terms.budget),
+        "risk": risk_text(terms),
+        "token": token,
+    }
+
+
+def amount_text(terms: Terms, amount: int) -> str:
+    """Return an amount of the budget in words."""
+    if terms.mode == "trusted":
+        return f"{amount:,} queries"
+    epsilon = epsilon_of(amount, delta=terms.delta) if amount else 0.0
+    return f"rho {amount / MICRO:g} (epsilon {epsilon:.2f} at delta {terms.delta:g})"
+
+
+def risk_text(terms: Terms) -> str:
+    """Return what the terms protect, in words."""
+    if terms.mode == "trusted":
+        return (
+            "warning: exact answers give labels away. A learner who wants to can read a label or a group from a few "
+            "queries, whatever the budget: serve this only to those whom you would show the labels"
+        )
+    return (
+        f"whatever is asked, a guess between two values of a row's label or group is right in at most "
+        f"{attack_bound(terms.budget):.1%} of cases (50 % without any answer), if the rows are not offered elsewhere"
+    )
+
+
+def _layout(table: FileTable, request: OwnerRequest) -> Layout:
+    """Return the roles of the columns, with the classes of the label column."""
+    series = pick(table, request.label, option="--label")
+    names = sorted({canonical(value) for value in series.dropna().unique()}, key=_as_number)
+    class_names, class_values = classes_of(names, series)
+    return Layout(class_names=class_names, class_values=class_values, label=request.label, groups=request.groups)
+
+
+def _as_number(name: str) -> tuple[int, float, str]:
+    """Return a key that sorts numbers by value, before texts."""
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name
+
+
+def _holdings(table: FileTable, request: OwnerRequest, layout: Layout, metric: MetricOption) -> Holdings:
+    """Return what the owner holds."""
+    names = layout.class_names
+    values = labels_of(table, request.label, names=names, values=layout.class_values)
+    codes = {canonical(value): place for place, value in enumerate(layout.class_values)}
+    groups, group_names = _groups(table, request, metric)
+    also = {
+        name: pick(table, name, option=f"an argument of metric {metric.name!r}").to_numpy()
+        for name in sorted(metric.needed_metadata() - {GROUPS})
+    }
+    ids = [str(row) for row in range(len(table.frame))]
+    if request.ids is not None:
+        ids = [str(each) for each in pick(table, request.ids, option="--id")]
+    return Holdings(
+        ids=ids,
+        classes=np.asarray(layout.class_values).tolist(),
+        labels=np.array([codes[canonical(value)] for value in values]),
+        metric=metric.metric if metric.kind != "name" else metric.text,
+        groups=groups,
+        group_names=group_names,
+        metadata=also,
+        released=_released(table, request, ids),
+    )
+
+
+def _groups(table: FileTable, request: OwnerRequest, metric: MetricOption) -> tuple[Any, tuple[str, ...]]:
+    """Return the groups of the rows as positions, and their names."""
+    needed = GROUPS in metric.needed_metadata()
+    if request.groups is None:
+        if needed:
+            raise UsageError(f"metric {metric.name!r} is over groups of rows: name their column with --groups")
+        return None, ()
+    series = pick(table, request.groups, option="--groups")
+    if series.isna().any():
+        raise UsageError(f"{int(series.isna().sum())} rows have no group in column {request.groups!r}: give them one")
+    names, places = np.unique(series.astype(str).to_numpy(dtype=str), return_inverse=True)
+    return places, tuple(names.tolist())
+
+
+def _released(table: FileTable, request: OwnerRequest, ids: list[str]) -> str:
+    """Return identifiers and released columns as CSV; raise if what is private is among them."""
+    import pandas as pd
+
+    for name in request.release:
+        if name in (request.label, request.groups):
+            raise UsageError(f"--release {name} would show learners what the service is to keep: leave it out")
+        pick(table, name, option="--release")
+    released = pd.DataFrame({"id": ids, **{name: table.frame[name] for name in request.release}})
+    return str(released.to_csv(index=False, lineterminator="\n"))
+
+
+# -- an existing folder ---------------------------------------------------------------------------------
+
+
+def open_service(path: Path, *, trust_metric: bool = False) -> Service:
+    """Return the service of a folder; a Python file is run only if it is trusted."""
+    folder = OwnerFolder.open(path)
+    stored = folder.metric
+    names = tuple(canonical(value) for value in folder.classes)
+    layout = Layout(class_names=names, class_values=folder.classes, label="label")
+    chosen = read_stored(
+        stored.text,
+        stored.kind,  # type: ignore[arg-type]
+        layout,
+        copy=None if stored.copy is None else path / stored.copy,
+        digest=stored.digest,
+        pos_label=None,
+        trust=trust_metric,
+    )
+    return folder.service(chosen.metric if chosen.kind != "name" else chosen.text)
+
+
+def serve(
+    path: Path,
+    console: Console,
+    *,
+    host: str,
+    port: int,
+    certificate: Path | None,
+    key: Path | None,
+    behind_proxy: bool,
+    trust_metric: bool,
+) -> None:
+    """Serve a folder until the process is stopped."""
+    import uvicorn
+
+    from postshift.oracle.app import create_app
+
+    if (certificate is None) != (key is None):
+        raise UsageError("--certificate and --key belong together: give both")
+    if host not in _LOCAL and certificate is None and not behind_proxy:
+        raise UsageError(
+            f"on {host}, tokens would be sent without encryption: give --certificate and --key, or --behind-proxy if a "
+            "proxy encrypts the connection"
+        )
+    for file in filter(None, (certificate, key)):
+        if not file.is_file():
+            raise FileError(f"there is no file {file}")
+    service = open_service(path, trust_metric=trust_metric)
+    with contextlib.closing(service.ledger), _listening(host, port) as place:
+        config = uvicorn.Config(
+            create_app(service),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=behind_proxy,
+            ssl_certfile=None if certificate is None else str(certificate),
+            ssl_keyfile=None if key is None else str(key),
+            timeout_graceful_shutdown=10,
+        )
+        scheme = "http" if certificate is None else "https"
+        shown = f"[{host}]" if ":" in host else host
+        console.say(f"serving {path} at {scheme}://{shown}:{place.getsockname()[1]} ({service.terms.mode} mode)")
+        console.say(risk_text(service.terms))
+        uvicorn.Server(config).run(sockets=[place])
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket that listens; raise if the address cannot be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            place.bind((host, port))
+        except OSError as error:
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}: choose another --port") from error
+        yield place
+
+
+def log_lines(path: Path, *, limit: int) -> list[dict[str, Any]]:
+    """Return the last lines of the log, the newest first."""
+    with _ledger(path) as ledger:
+        return [log_line(line) for line in ledger.lines(limit=limit)]
+
+
+def audited(path: Path) -> dict[str, Any]:
+    """Return what the replay of the log found."""
+    folder = OwnerFolder.open(path)
+    with _ledger(path) as ledger:
+        found = ledger.audit()
+    return {
+        "problems": list(found.problems),
+        "lines": found.n_lines,
+        "answers": found.n_answers,
+        "spent": found.spent,
+        "spent_text": amount_text(folder.terms, found.spent),
+    }
+
+
+def accept_restored(path: Path) -> None:
+    """Accept a ledger that is older than the last answer that was given out."""
+    folder = OwnerFolder.open(path)
+    Ledger.accept_restored(folder.url, about=folder.about, watermark=path / WATERMARK).close()
+
+
+def create_token(
+    path: Path, *, name: str, scope: str, expires: datetime | None, most: float | None, per_minute: int
+) -> dict[str, Any]:
+    """Create a token, and return it with its identifier."""
+    if scope not in ("learner", "owner"):
+        raise UsageError(f"--scope must be learner or owner. Got {scope!r}")
+    folder, end = (
+        OwnerFolder.open(path),
+        datetime.now(UTC) + LIFETIME if expires is None else expires.replace(tzinfo=UTC),
+    )
+    largest = None if most is None else micro(most) if folder.terms.mode == "private" else int(most)
+    with _ledger(path) as ledger:
+        found, secret = ledger.create_token(name, scope=scope, expires=end, most=largest, per_minute=per_minute)  # type: ignore[arg-type]
+    return {"id": found, "name": name, "scope": scope, "expires": end.isoformat(timespec="seconds"), "token": secret}
+
+
+def revoke_token(path: Path, token: str) -> None:
+    """Revoke a token."""
+    with _ledger(path) as ledger:
+        ledger.revoke_token(token)
+
+
+def token_lines(path: Path) -> list[dict[str, Any]]:
+    """Return what is known of the tokens."""
+    with _ledger(path) as ledger:
+        return [token_line(use) for use in ledger.tokens()]
+
+
+@contextlib.contextmanager
+def _ledger(path: Path) -> Iterator[Ledger]:
+    """Yield the ledger of a folder."""
+    with contextlib.closing(OwnerFolder.open(path).ledger()) as ledger:
+        yield ledger

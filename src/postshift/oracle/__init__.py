@@ -1,0 +1,7 @@
+"""The metric as a service: labels and groups stay with their owner (``postshift oracle``, ``RemoteMetric``)."""
+
+from __future__ import annotations
+
+from postshift.oracle.client import About, RemoteMetric, RemoteOracle
+
+__all__ = ["About", "RemoteMetric", "RemoteOracle"]

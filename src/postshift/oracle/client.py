@@ -1,0 +1,428 @@
+"""The learner's side: a metric whose labels stay with their owner, at a URL."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import random
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postshift._installing import needed
+from postshift._validation import FloatArray, IntArray
+from postshift.core.psi import ConfusionMetric
+from postshift.core.queries import KindName, Query
+from postshift.exceptions import BudgetEndedError, MetricError, PostshiftWarning, RemoteError, SettingError, ShapeError
+from postshift.metrics import OracleMetric, from_oracle, resolve_metric
+from postshift.oracle.wire import GRID, decoded, encoded, on_grid
+
+MICRO = 1_000_000  # micro-rho in a rho
+TOKEN_VARIABLE = "POSTSHIFT_TOKEN"  # noqa: S105 -- the name of a variable of the environment
+PATIENCE = 300.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_AGAIN = (429, 502, 503, 504)
+_WANTED = ("table", "confusion", "value")  # the best first
+_SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion", "value": "soft"}
+_ENDED = ("over_budget", "token_budget")
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a service says of itself.
+
+    Attributes
+    ----------
+    title : str
+        What the data set is called.
+    mode : str
+        "private" (answers with noise, a budget of rho) or "trusted" (exact answers, a budget of queries).
+    kinds : tuple of str
+        Which kinds of question are answered.
+    metric : str or None
+        The name of the metric; None if it is the owner's own function.
+    classes, groups : tuple of str
+        Names of the classes and groups.
+    n_rows, n_categories : int
+        Number of validation rows, and of categories: classes, or (group, class) pairs.
+    scale : float
+        The width of the range of the metric.
+    allowance : int
+        The most that this token may spend, of the whole budget.
+    budget : mapping
+        All of the budget, what is spent and what is left.
+    """
+
+    title: str
+    mode: str
+    kinds: tuple[str, ...]
+    metric: str | None
+    metric_name: str
+    classes: tuple[str, ...]
+    groups: tuple[str, ...]
+    n_rows: int
+    n_categories: int
+    scale: float
+    allowance: int
+    budget: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether answers have noise."""
+        return self.mode == "private"
+
+
+class RemoteMetric:
+    """A metric that a service answers (``postshift oracle serve``); its labels stay there.
+
+    Give it to an estimator as ``metric``. The validation rows are those of the service, in its order (:meth:`rows`).
+    The best kind of question that the service allows is used: a table (one question, then everything is fitted at
+    home), confusion matrices, or values. The same question is never paid twice, so a broken connection costs nothing,
+    and neither does a second fit with the same data.
+
+    Parameters
+    ----------
+    url : str
+        Where the service is, such as ``https://labels.example.org``.
+    token : str, optional
+        The token that the owner created; by default the variable POSTSHIFT_TOKEN of the environment.
+    kind : {"table", "confusion", "value"}, optional
+        Which kind of question is asked; by default the best one that is allowed.
+    rho : float, optional
+        Private mode: how much of the budget a fit may spend; by default all of it, or all that the token may spend.
+    metric : str or metric, optional
+        The metric as a function of the confusion matrix, if the service does not name it.
+    patience : float, default=300
+        For how many seconds a request is repeated while the service cannot be reached.
+    verify : bool or str, default=True
+        Whether the certificate is checked; a path names the file of your own authority.
+
+    Examples
+    --------
+    >>> RemoteMetric("http://127.0.0.1:8000", token="psl_example")
+    RemoteMetric('http://127.0.0.1:8000')
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        kind: str | None = None,
+        rho: float | None = None,
+        metric: Any = None,
+        patience: float = PATIENCE,
+        verify: bool | str = True,
+    ) -> None:
+        if not str(url).startswith(("https://", "http://")):
+            raise SettingError(f"url must begin with https:// or http://. Got {url!r}")
+        if kind is not None and kind not in _WANTED:
+            raise SettingError(f"kind must be one of {', '.join(map(repr, _WANTED))}. Got {kind!r}")
+        if rho is not None and not (math.isfinite(rho) and rho * MICRO >= 1):
+            raise SettingError(f"rho must be a number from 0.000001. Got {rho!r}")
+        self.url, self.kind, self.rho, self.metric = str(url).rstrip("/"), kind, rho, metric
+        self.patience, self.verify = patience, verify
+        self._token = token or os.environ.get(TOKEN_VARIABLE)
+        if not self._token:
+            raise SettingError(f"give the token of the service: token=..., or set {TOKEN_VARIABLE}")
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __deepcopy__(self, _: Any) -> RemoteMetric:
+        """Return the metric itself: estimators are cloned with their parameters."""
+        return self
+
+    def __getstate__(self) -> NoReturn:
+        """Raise: a saved metric would hold the token."""
+        raise TypeError("a RemoteMetric has a token, so it is not saved or sent to other processes: make it anew there")
+
+    @cached_property
+    def about(self) -> About:
+        """What the service says of itself; it is asked once."""
+        found = self._json("GET", "/v1/about")
+        return About(
+            title=found["title"],
+            mode=found["mode"],
+            kinds=tuple(found["kinds"]),
+            metric=found["metric"],
+            metric_name=found["metric_name"],
+            classes=tuple(found["classes"]),
+            groups=tuple(found["groups"]),
+            n_rows=found["rows"],
+            n_categories=found["categories"],
+            scale=found["scale"],
+            allowance=found["allowance"],
+            budget=found["budget"],
+        )
+
+    def budget(self) -> dict[str, Any]:
+        """Return the budget now: all of it, what is spent, and what is left."""
+        found: dict[str, Any] = self._json("GET", "/v1/about")["budget"]
+        return found
+
+    def rows(self) -> dict[str, list[str]]:
+        """Return the identifiers and the released features of the validation rows: column names and their texts."""
+        lines = list(csv.reader(io.StringIO(self._request("GET", "/v1/rows").text)))
+        return {name: [line[place] for line in lines[1:]] for place, name in enumerate(lines[0])}
+
+    def frame(self) -> Any:
+        """Return the identifiers and the released features as a pandas data frame."""
+        pandas = needed("pandas")
+        return pandas.read_csv(io.StringIO(self._request("GET", "/v1/rows").text), dtype={0: str})
+
+    def oracle(self, *, classes: Sequence[Any] | None = None, kind: KindName | None = None) -> RemoteOracle:
+        """Return the service as an oracle for :func:`postshift.fw_eg` and the other calls of the core.
+
+        Parameters
+        ----------
+        classes : sequence, optional
+            The class labels in the order of the columns of eta; by default the order of the service.
+        kind : {"table", "confusion", "soft", "hard"}, optional
+            The kind of query; by default the best one that is allowed.
+        """
+        shown = kind or _SHOWN_AS[self._best_kind()]
+        return RemoteOracle(self, kind=shown, order=self._order(classes))
+
+    def as_metric(self, classes: Any) -> OracleMetric:
+        """Return the metric in the form that the estimators work with."""
+        kind = self._best_kind()
+        return from_oracle(
+            self.oracle(classes=classes, kind=_SHOWN_AS[kind]),
+            metric=None if kind == "value" else self._psi(classes),
+            name=self.about.metric_name,
+            scale=self.about.scale,
+        )
+
+    def asked(self, body: dict[str, Any]) -> NDArray[Any]:
+        """Return the answer to the body of a question."""
+        found = self._json("POST", "/v1/answers", json=body)
+        return decoded(found["answer"], name="the answer")
+
+    def _psi(self, classes: Any) -> ConfusionMetric | None:
+        """Return the metric as a function of the confusion matrix."""
+        found = self.metric if self.metric is not None else self.about.metric
+        n_groups = len(self.about.groups) or None
+        psi = resolve_metric(found, classes=np.asarray(classes), n_groups=n_groups)
+        if not isinstance(psi, ConfusionMetric):
+            raise MetricError(f"metric {psi.name!r} is not one of the confusion matrix: ask with kind='value'")
+        return psi
+
+    def _best_kind(self) -> str:
+        """Return the kind that was asked for, or the best one that is allowed and can be used."""
+        about = self.about
+        known = self.metric is not None or about.metric is not None
+        usable = [kind for kind in _WANTED if kind in about.kinds and (known or kind == "value")]
+        if self.kind is not None and self.kind not in about.kinds:
+            raise SettingError(f"{self.url} answers questions of kind {' and '.join(about.kinds)}, not {self.kind!r}")
+        if not usable:
+            raise SettingError(
+                f"{self.url} answers {' and '.join(about.kinds)}, for which the metric must be known here, but it is "
+                "the owner's own function: give RemoteMetric(..., metric=...), or ask the owner to allow values"
+            )
+        return self.kind or usable[0]
+
+    def _order(self, classes: Sequence[Any] | None) -> IntArray:
+        """Return, for each class here, its position at the service."""
+        names = self.about.classes
+        given = list(names) if classes is None else [str(each) for each in np.asarray(classes).tolist()]
+        if sorted(given) != sorted(names):
+            raise SettingError(
+                f"the classes here are {given[:10]}, those of the service {list(names)[:10]}: give classes=[...]"
+            )
+        return np.array([names.index(each) for each in given])
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _client(self) -> Any:
+        """The connection."""
+        httpx = needed("httpx")
+        if self.url.startswith("http://") and not _is_local(self.url):
+            warnings.warn(
+                f"{self.url} is not encrypted: anybody on the way can read the token. Use https",
+                PostshiftWarning,
+                stacklevel=2,
+            )
+        return httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {self._token}"}, timeout=60.0, verify=self.verify
+        )
+
+    def close(self) -> None:
+        """Close the connection; the next request opens it again."""
+        if "_client" in vars(self):
+            self._client.close()
+            del self._client
+
+    def _json(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        """Return the body of a response."""
+        try:
+            found: dict[str, Any] = self._request(method, path, **body).json()
+        except ValueError as error:
+            raise RemoteError(f"{self.url}{path} did not answer with JSON: is it a postshift oracle?") from error
+        return found
+
+    def _request(self, method: str, path: str, **body: Any) -> Any:
+        """Send a request until there is a response; questions are free the second time, so that none is paid twice."""
+        import httpx
+
+        end, pause = time.monotonic() + self.patience, _FIRST_PAUSE
+        while True:
+            try:
+                found = self._client.request(method, path, **body)
+            except httpx.TransportError as error:
+                problem: str = f"{type(error).__name__}: {error}"
+                self.close()
+            else:
+                if found.status_code not in _AGAIN:
+                    return found if found.is_success else _raise_refusal(found, self.url)
+                problem = _message(found)[1]
+            if time.monotonic() + pause > end:
+                raise RemoteError(
+                    f"{self.url} could not be reached for {self.patience:g} s ({problem}): try again later"
+                )
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 -- so that learners do not come all at once
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class RemoteOracle:
+    """A service as an oracle of the core.
+
+    Parameters
+    ----------
+    metric : RemoteMetric
+        The connection.
+    kind : {"table", "confusion", "soft", "hard"}
+        The kind of query.
+    order : array of int
+        For each class here, its position at the service.
+    """
+
+    takes_subsets = False
+
+    def __init__(self, metric: RemoteMetric, *, kind: KindName, order: IntArray) -> None:
+        self.kind, self._metric, self._order = kind, metric, order
+        self._private = metric.about.is_private
+        self._share = self._affordable()
+        self.name = metric.about.metric_name
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a count of rows; 0 for exact answers."""
+        return math.sqrt(MICRO / self._share) if self._private else 0.0
+
+    def expect(self, n_queries: int) -> None:
+        """Divide what may be spent among this many queries."""
+        self._share = max(1, self._affordable() // max(1, n_queries)) if self._private else 1
+
+    def answer(self, query: Query) -> Any:
+        """Return the answer to a query."""
+        if query.rows is not None:
+            raise MetricError("the service scores all validation rows at once, so they cannot be split")
+        if query.n_rows != self._metric.about.n_rows:
+            raise ShapeError(
+                f"there are {query.n_rows} validation rows here and {self._metric.about.n_rows} at {self._metric.url}: "
+                "give its rows, in its order (RemoteMetric.rows)"
+            )
+        answers: dict[str, Callable[[Query], Any]] = {"table": self._table, "confusion": self._confusion}
+        return answers.get(query.kind, self._value)(query)
+
+    def _affordable(self) -> int:
+        """Return the micro-rho that a fit may spend, or 1 query; always the same, so that a second fit is free."""
+        if not self._private:
+            return 1
+        rho = self._metric.rho
+        return self._metric.about.allowance if rho is None else round(rho * MICRO)
+
+    def _asked(self, kind: str, **arrays: dict[str, Any]) -> NDArray[Any]:
+        """Return the answer of the service."""
+        return self._metric.asked({"kind": kind, "cost": self._share, **arrays})
+
+    def _table(self, query: Query) -> FloatArray:
+        """Return the counts (K, R) of a partition."""
+        counts = self._asked("table", cells=encoded(query.predictions, "u4"))
+        return np.asarray(counts[:, self._categories], dtype=np.float64)
+
+    def _value(self, query: Query) -> float:
+        """Return the metric of predictions."""
+        return float(self._asked("value", predictions=self._shown(query)))
+
+    def _confusion(self, query: Query) -> FloatArray:
+        """Return confusion matrices (1 + L, R, m)."""
+        shown, columns = self._shown(query), np.asarray(query.columns, dtype=np.float64)
+        if not self._private:
+            found = self._asked("confusion", predictions=shown, columns=encoded(columns, "f8"))
+            return np.asarray(found[:, self._categories][:, :, self._order], dtype=np.float64)
+        patterns, cells = np.unique(columns, axis=0, return_inverse=True)
+        noisy = self._asked("confusion", predictions=shown, cells=encoded(cells.reshape(-1), "u4"))
+        counts = noisy[:, self._categories][:, :, self._order] / GRID
+        whole = onto_sums(counts, _sums_in(cells.reshape(-1), on_grid(query.predictions) / GRID, n_cells=len(patterns)))
+        return np.asarray(np.einsum("kl,krm->lrm", patterns, whole) / query.n_rows)
+
+    @property
+    def _categories(self) -> IntArray:
+        """For each category here, its position at the service."""
+        n_groups = self._metric.about.n_categories // len(self._order)
+        return (np.arange(n_groups)[:, None] * len(self._order) + self._order).reshape(-1)
+
+    def _shown(self, query: Query) -> dict[str, Any]:
+        """Return predictions as a field of a body, with the classes in the order of the service."""
+        shown = query.predictions
+        if query.kind == "hard":
+            return encoded(self._order[shown], "u4")
+        table = np.empty_like(np.asarray(shown, dtype=np.float64))
+        table[:, self._order] = on_grid(shown) if self._private else shown
+        return encoded(table, "u2" if self._private else "f8")
+
+
+def onto_sums(counts: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return the nearest table (K, R, m) without negative entries whose sums over R are those (K, m) given.
+
+    The learner knows how much of each class it predicted in each cell, so noise cannot change that.
+    """
+    ordered = -np.sort(-counts, axis=1)
+    places = np.arange(1, counts.shape[1] + 1)[None, :, None]
+    excess = (np.cumsum(ordered, axis=1) - sums[:, None, :]) / places
+    last = np.maximum((ordered > excess).sum(axis=1, keepdims=True), 1)
+    return np.maximum(counts - np.take_along_axis(excess, last - 1, axis=1), 0)
+
+
+def _sums_in(cells: IntArray, shown: FloatArray, *, n_cells: int) -> FloatArray:
+    """Return the sums (K, m) of predictions in each cell."""
+    found = np.zeros((n_cells, shown.shape[1]))
+    np.add.at(found, cells, shown)
+    return found
+
+
+def _is_local(url: str) -> bool:
+    """Return whether a URL is of this machine."""
+    host = url.split("//", 1)[1].split("/", 1)[0].rsplit(":", 1)[0]
+    return host in ("localhost", "127.0.0.1", "[::1]")
+
+
+def _message(response: Any) -> tuple[str, str]:
+    """Return code and message of a refusal."""
+    try:
+        found = response.json()["error"]
+        return str(found["code"]), str(found["message"])
+    except (ValueError, KeyError, TypeError):
+        return "", f"HTTP {response.status_code}"
+
+
+def _raise_refusal(response: Any, url: str) -> NoReturn:
+    """Raise the refusal of a service as an error of this library."""
+    code, message = _message(response)
+    if code in _ENDED:
+        raise BudgetEndedError(f"{url}: {message}; in private mode, RemoteMetric(..., rho=...) sets what a fit spends")
+    error = RemoteError(f"{url} refused ({code or response.status_code}): {message}")
+    error.code = code
+    raise error

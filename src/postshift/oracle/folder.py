@@ -1,0 +1,210 @@
+"""The owner's folder: what is held, on which terms, and the ledger.
+
+================  ==================================================================================
+file              what it holds
+================  ==================================================================================
+owner.json        format, terms, the metric as text, names of classes and groups, digests
+rows.npz          identifiers, labels, groups, and what else the metric reads
+released.csv      identifiers and released features: what learners get
+metric.*          a copy of the metric's file, if there is one
+ledger.db         the ledger, unless it is in a database of its own
+watermark.json    the last answer that was given out, so that a restored ledger is recognised
+================  ==================================================================================
+
+Only its owner can read the folder. Nothing in it is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from postshift.core.archive import CONTENT_ERRORS, contradicting, read_archive, write_archive, write_atomically
+from postshift.exceptions import ArchiveError, SettingError
+from postshift.oracle.holdings import Holdings
+from postshift.oracle.ledger import Ledger
+from postshift.oracle.service import Service, Terms
+
+FORMAT = 1
+OWNER, ROWS, RELEASED, METRIC, LEDGER, WATERMARK = (
+    "owner.json",
+    "rows.npz",
+    "released.csv",
+    "metric",
+    "ledger.db",
+    "watermark.json",
+)
+_KIND = "oracle rows"
+_EXTRA = "also/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricText:
+    """The metric as its owner wrote it.
+
+    Attributes
+    ----------
+    text : str
+        A name, ``FILE.py:function`` or ``cost:FILE.csv``.
+    kind : str
+        What it is: "name", "file" or "cost".
+    copy : str, optional
+        The file in the folder that has the copy.
+    digest : str, optional
+        The digest of the copy.
+    """
+
+    text: str
+    kind: str
+    copy: str | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerFolder:
+    """An owner's folder without its rows: what ``owner.json`` says.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    terms : Terms
+        What the owner allows.
+    metric : MetricText
+        The metric.
+    classes : tuple
+        The class labels.
+    groups : tuple of str
+        Names of the groups.
+    about : str
+        The digest of the rows and the metric: answers belong to it.
+    database : str, optional
+        The URL of the ledger's database; by default it is in the folder.
+    """
+
+    path: Path
+    terms: Terms
+    metric: MetricText
+    classes: tuple[Any, ...]
+    groups: tuple[str, ...]
+    about: str
+    database: str | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        holdings: Holdings,
+        terms: Terms,
+        metric: MetricText,
+        *,
+        copy: bytes | None = None,
+        database: str | None = None,
+    ) -> Self:
+        """Write a new folder with an empty ledger; ``owner.json`` comes last, and without it there is no folder."""
+        check_database(database)
+        Service.check(holdings, terms)
+        if path.exists() and any(path.iterdir()):
+            raise SettingError(f"{path} is not empty: name a new folder")
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+        also = {f"{_EXTRA}{name}": np.asarray(values) for name, values in holdings.metadata.items()}
+        groups = {} if holdings.groups is None else {"groups": holdings.groups}
+        arrays = {"ids": np.asarray(holdings.ids, dtype=str), "labels": holdings.labels, **groups, **also}
+        write_archive(path / ROWS, kind=_KIND, header={}, arrays=arrays)
+        write_atomically(path / RELEASED, lambda stream: stream.write(holdings.released.encode()))
+        if copy is not None and metric.copy is not None:
+            write_atomically(path / metric.copy, lambda stream: stream.write(copy))
+        found = cls(
+            path=path,
+            terms=terms,
+            metric=metric,
+            classes=tuple(holdings.classes),
+            groups=tuple(map(str, holdings.group_names)),
+            about=holdings.digest,
+            database=database,
+        )
+        Ledger.create(found.url, about=found.about, budget=terms.budget, watermark=path / WATERMARK).close()
+        content = {**asdict(found), "format": FORMAT}
+        del content["path"]
+        write_atomically(path / OWNER, lambda stream: stream.write(json.dumps(content, indent=2).encode()))
+        return found
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return what ``owner.json`` of a folder says."""
+        try:
+            content = json.loads((path / OWNER).read_bytes())
+        except FileNotFoundError as error:
+            raise ArchiveError(f"{path} is not a folder of postshift oracle init: it has no {OWNER}") from error
+        except ValueError as error:
+            raise ArchiveError(f"{path / OWNER} is damaged: restore it from a copy") from error
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise ArchiveError(f"{path / OWNER} was not written by this version of postshift")
+        with contradicting(path / OWNER):
+            terms = Terms(**_terms(content))
+            return cls(
+                path=path,
+                terms=terms,
+                metric=MetricText(**content["metric"]),
+                classes=tuple(content["classes"]),
+                groups=tuple(content["groups"]),
+                about=str(content["about"]),
+                database=content["database"],
+            )
+
+    @property
+    def url(self) -> str:
+        """The URL of the ledger's database."""
+        return self.database or f"sqlite:///{self.path / LEDGER}"
+
+    def ledger(self, **how: Any) -> Ledger:
+        """Open the ledger."""
+        return Ledger.open(self.url, about=self.about, watermark=self.path / WATERMARK, **how)
+
+    def holdings(self, metric: Any) -> Holdings:
+        """Return what is held; ``metric`` is the metric itself, as the library takes it."""
+        _, arrays = read_archive(self.path / ROWS, kind=_KIND)
+        released = self.path / RELEASED
+        try:
+            found = Holdings(
+                ids=arrays["ids"].tolist(),
+                classes=self.classes,
+                labels=arrays["labels"],
+                metric=metric,
+                groups=arrays.get("groups"),
+                group_names=self.groups,
+                metadata={name.removeprefix(_EXTRA): arrays[name] for name in arrays if name.startswith(_EXTRA)},
+                released=released.read_text("utf-8"),
+            )
+        except CONTENT_ERRORS as error:
+            raise ArchiveError(f"{self.path} was changed after it was written: {error}") from error
+        if found.digest != self.about:
+            raise ArchiveError(
+                f"the rows or the metric in {self.path} were changed, but its ledger belongs to the old ones"
+            )
+        return found
+
+    def service(self, metric: Any) -> Service:
+        """Return the service of the folder."""
+        return Service(self.holdings(metric), self.terms, self.ledger())
+
+
+def check_database(url: str | None) -> None:
+    """Raise for a URL of another kind, or one with a password: it would be written into a file."""
+    if url is None:
+        return
+    if not url.startswith(("postgresql+psycopg://", "postgresql://")):
+        raise SettingError(f"the database must be a URL postgresql://USER@HOST/NAME. Got {url.partition('://')[0]!r}")
+    if ":" in url.partition("://")[2].rpartition("@")[0]:
+        raise SettingError("the URL of the database has a password: leave it out, and set PGPASSWORD or a .pgpass file")
+
+
+def _terms(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the terms of ``owner.json``."""
+    return {**content["terms"], "kinds": tuple(content["terms"]["kinds"])}

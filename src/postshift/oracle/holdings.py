@@ -1,0 +1,128 @@
+"""What the owner holds about the validation rows: labels, groups, what the metric reads, and the metric itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from postshift._validation import IntArray, check_count, check_labels, check_rows
+from postshift.core.psi import ConfusionMetric
+from postshift.core.sums import categories_of
+from postshift.exceptions import SettingError, ShapeError
+from postshift.metrics import CellMetric, LabelFunction, PredictionFunction, resolve_metric
+from postshift.metrics.resolve import with_metadata
+
+Mode = Literal["private", "trusted"]
+KindOfAnswer = Literal["table", "confusion", "value"]
+KINDS_OF_ANSWER: tuple[KindOfAnswer, ...] = ("table", "confusion", "value")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """The validation rows as their owner knows them.
+
+    Attributes
+    ----------
+    ids : sequence of str
+        The identifiers of the rows; the learner gets them.
+    classes : sequence
+        The class labels.
+    labels : array of shape (n,)
+        True classes as positions ``0..m-1``.
+    metric : str, metric or callable
+        What is scored, as in :class:`postshift.PostShifter`.
+    groups : array of shape (n,), optional
+        The group ``0..n_groups-1`` of each row.
+    group_names : sequence of str
+        The names of the groups.
+    metadata : mapping of str to array of shape (n,)
+        Other values that the metric reads: costs, amounts, ...
+    released : str
+        A CSV text with the identifiers and the features that the learner gets.
+    """
+
+    ids: Sequence[str]
+    classes: Sequence[Any]
+    labels: IntArray
+    metric: Any
+    groups: IntArray | None = None
+    group_names: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    released: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise if lengths differ, or identifiers occur twice."""
+        n_rows = len(self.ids)
+        check_rows(n_rows, name="validation")
+        check_count(len(self.classes), name="the number of classes", low=2)
+        check_labels(self.labels, n_rows=n_rows, n_classes=len(self.classes), name="labels")
+        if len(set(self.ids)) != n_rows:
+            raise SettingError(f"{n_rows - len(set(self.ids))} row identifiers occur more than once: make them unique")
+        if self.groups is not None:
+            check_labels(self.groups, n_rows=n_rows, n_classes=max(2, len(self.group_names)), name="groups")
+        for name, values in self.metadata.items():
+            if np.shape(values)[:1] != (n_rows,):
+                raise ShapeError(f"{name} must have one value for each of the {n_rows} rows. Got {np.shape(values)}")
+
+    @property
+    def n_rows(self) -> int:
+        """Number of validation rows."""
+        return len(self.ids)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes m."""
+        return len(self.classes)
+
+    @cached_property
+    def goal(self) -> ConfusionMetric | LabelFunction:
+        """The metric, for which greater is better: a function of the confusion matrix, or of labels."""
+        n_groups = None if self.groups is None else len(self.group_names)
+        found = resolve_metric(self.metric, classes=np.asarray(self.classes), n_groups=n_groups)
+        if isinstance(found, PredictionFunction):
+            raise SettingError(f"metric {found.name!r} has its own labels: give a function of y_true and y_pred")
+        return with_metadata(found, self.metadata)  # type: ignore[return-value]
+
+    @cached_property
+    def psi(self) -> ConfusionMetric | None:
+        """The metric as a function of the confusion matrix; None if it reads more than that."""
+        if isinstance(self.goal, LabelFunction):
+            return None
+        if not isinstance(self.goal, CellMetric):
+            return self.goal
+        return CellMetric(self.goal.function, np.asarray(self.classes), total=float(self.n_rows))
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories R: the classes, or the (group, class) pairs."""
+        return int(getattr(self.psi, "n_categories", self.n_classes))
+
+    @cached_property
+    def categories(self) -> IntArray:
+        """The category of each row."""
+        in_groups = self.n_categories != self.n_classes
+        size = {"n_classes": self.n_classes, "n_categories": self.n_categories}
+        return categories_of(self.labels, self.groups if in_groups else None, **size)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that answers depend on; answers belong to one digest."""
+        found = hashlib.blake2b(digest_size=16)
+        for text in (*self.ids, "/", *map(str, self.classes), "/", *map(str, self.group_names), "/", repr(self._about)):
+            found.update(text.encode() + b"\0")
+        for name, values in {"": self.labels, "groups": self.groups, **self.metadata}.items():
+            if values is not None:
+                array = np.asarray(values)
+                plain = array.astype("<i8") if array.dtype.kind in "iub" else array.astype(str)
+                found.update(f"{name}/{plain.dtype.str}".encode() + np.ascontiguousarray(plain).tobytes())
+        return found.hexdigest()
+
+    @property
+    def _about(self) -> str:
+        """A text that identifies the metric."""
+        return self.metric if isinstance(self.metric, str) else getattr(self.goal, "name", "")

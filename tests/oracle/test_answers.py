@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from postshift.exceptions import QuestionError
+from postshift.metrics import from_labels
+from postshift.oracle.answers import MOST_COUNTS, Answers, Question
+from postshift.oracle.wire import GRID, on_grid
+from tests.oracle.owned import distributions, holdings
+
+RHO = 10**12  # a million rho: the noise is below a thousandth of a row
+
+
+def question(kind, mode, **arrays):
+    return Question(kind=kind, cost=1 if mode == "trusted" else RHO, **arrays)
+
+
+def by_hand(held, shown):
+    """Return the confusion matrix by a loop over the rows."""
+    found = np.zeros((held.n_categories, held.n_classes))
+    for label, group, row in zip(held.labels, held.groups, shown, strict=True):
+        found[group * held.n_classes + label] += row
+    return found / held.n_rows
+
+
+class TestTable:
+    @pytest.mark.parametrize("mode", ["trusted", "private"])
+    def test_it_counts_categories_in_cells(self, mode):
+        held = holdings()
+        cells = np.random.default_rng(1).integers(0, 5, size=held.n_rows)
+        found = Answers(held, mode).answer(question("table", mode, cells=cells))
+        wanted = [[np.sum((cells == k) & (held.categories == r)) for r in range(4)] for k in range(cells.max() + 1)]
+        np.testing.assert_array_equal(found, wanted)
+
+    def test_noise_has_the_variance_of_its_cost(self):
+        held = holdings(4, metric="accuracy", n_groups=1, groups=None, group_names=())
+        cells = np.zeros(4, dtype=int)
+        answers = Answers(held, "private")
+        ask = Question(kind="table", cost=50_000, cells=cells)
+        exact = Answers(held, "trusted").answer(question("table", "trusted", cells=cells))
+        drawn = np.concatenate([(answers.answer(ask) - exact).ravel() for _ in range(3000)])
+        # rho 0.05, squared change 2: variance 2 / (2 * 0.05) = 20; the mean of 6,000 squares has standard error 0.37
+        assert abs(np.mean(drawn**2) - 20) < 5 * 0.37
+        assert abs(drawn.mean()) < 5 * np.sqrt(20 / 6000)
+
+
+class TestConfusion:
+    def test_trusted_answers_are_those_of_the_oracle_of_the_core(self):
+        held = holdings(metric="accuracy", n_groups=1, groups=None, group_names=())
+        shown = distributions(held.n_rows)
+        columns = np.column_stack([np.ones(held.n_rows), np.random.default_rng(2).random(held.n_rows)])
+        found = Answers(held, "trusted").answer(question("confusion", "trusted", predictions=shown, columns=columns))
+        shares = columns / held.n_rows
+        wanted = np.einsum("nl,nr,nj->lrj", shares, np.eye(2)[held.labels], shown)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+    def test_labels_are_distributions_with_one_entry(self):
+        held = holdings()
+        labels = np.random.default_rng(0).integers(0, 2, held.n_rows)
+        ones = np.ones((held.n_rows, 1))
+        answers = Answers(held, "trusted")
+        hard, soft = (
+            answers.answer(question("confusion", "trusted", predictions=shown, columns=ones))
+            for shown in (labels, np.eye(2)[labels])
+        )
+        np.testing.assert_array_equal(hard, soft)
+
+    @pytest.mark.parametrize("soft", [True, False])
+    def test_private_answers_are_counts_in_cells(self, soft):
+        held = holdings()
+        labels, cells = np.random.default_rng(3).integers(0, 2, (2, held.n_rows))
+        shown = on_grid(distributions(held.n_rows)) if soft else labels
+        found = Answers(held, "private").answer(question("confusion", "private", predictions=shown, cells=cells))
+        rows = shown / GRID if soft else np.eye(2)[labels]
+        wanted = sum(by_hand(held, rows * (cells == k)[:, None])[None] * np.eye(2)[k][:, None, None] for k in range(2))
+        np.testing.assert_allclose(found / GRID / held.n_rows, wanted, atol=1e-4)
+
+
+class TestValue:
+    @pytest.mark.parametrize("mode", ["trusted", "private"])
+    def test_it_is_the_metric_of_the_confusion_matrix(self, mode):
+        held = holdings()
+        shown = distributions(held.n_rows)
+        sent = shown if mode == "trusted" else on_grid(shown)
+        found = Answers(held, mode).answer(question("value", mode, predictions=sent))
+        assert found == pytest.approx(
+            float(held.psi.value(by_hand(held, shown))), abs=2e-3 if mode == "private" else 1e-12
+        )
+
+    def test_a_function_of_single_rows_is_called(self):
+        def gain(y_true, y_pred, amount):
+            return float((amount * (y_true == y_pred)).sum())
+
+        amounts = np.arange(60.0)
+        held = holdings(metric=from_labels(gain), metadata={"amount": amounts}, groups=None, group_names=())
+        labels = np.random.default_rng(0).integers(0, 2, 60)
+        found = Answers(held, "trusted").answer(question("value", "trusted", predictions=labels))
+        assert found == gain(held.labels, labels, amounts)
+        with pytest.raises(QuestionError, match="single rows"):
+            Answers(held, "private")
+
+    def test_a_metric_that_raises_is_nan(self):
+        """An error would be free, so that noise could be drawn again, and its text could tell about labels."""
+
+        def fails(y_true, y_pred):
+            raise ValueError(f"{y_true[0]} is the first label {y_pred[0]}")
+
+        held = holdings(metric=from_labels(fails), groups=None, group_names=())
+        found = Answers(held, "trusted").answer(question("value", "trusted", predictions=held.labels))
+        assert np.isnan(found)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("mode", "kind", "arrays", "message"),
+        [
+            ("private", "table", {}, "has cells"),
+            ("private", "table", {"cells": np.zeros(60, int), "predictions": np.zeros(60, int)}, "has cells"),
+            ("private", "table", {"cells": np.zeros(59, int)}, "60 rows"),
+            ("private", "table", {"cells": np.zeros(())}, "60 rows"),
+            ("private", "table", {"cells": np.full(60, -1)}, "from 0"),
+            ("private", "table", {"cells": np.full(60, MOST_COUNTS)}, "fewer cells"),
+            ("private", "table", {"cells": np.zeros(60)}, "whole numbers"),
+            ("private", "value", {"predictions": np.full((60, 2), 0.5)}, "sum to 1024"),
+            ("private", "value", {"predictions": np.full((60, 2), 511)}, "sum to 1024"),
+            ("private", "confusion", {"predictions": np.zeros(60, int)}, "cells"),
+            ("trusted", "confusion", {"predictions": np.zeros(60, int)}, "columns"),
+            ("trusted", "value", {"predictions": np.full(60, 2)}, "0..1"),
+            ("trusted", "value", {"predictions": np.full((60, 3), 1 / 3)}, "2 classes"),
+            ("trusted", "value", {"predictions": np.full((60, 2), np.nan)}, "finite"),
+            ("trusted", "value", {"predictions": np.tile([1.5, -0.5], (60, 1))}, "not negative"),
+            ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.zeros((60, 2))}, "ones"),
+            ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.full((60, 2), np.nan)}, "ones"),
+        ],
+    )
+    def test_a_question_that_cannot_be_answered(self, mode, kind, arrays, message):
+        with pytest.raises(QuestionError, match=message):
+            Answers(holdings(), mode).check(question(kind, mode, **arrays))
+
+    def test_keys_tell_questions_apart(self):
+        labels = np.zeros(60, int)
+        asked = [
+            question("value", "trusted", predictions=labels),
+            question("value", "private", predictions=labels),
+            question("table", "private", cells=labels),
+            question("value", "trusted", predictions=np.eye(2)[labels]),
+            question("confusion", "private", predictions=labels, cells=labels),
+        ]
+        assert len({each.key("a") for each in asked} | {each.key("b") for each in asked}) == 10
+
+    def test_the_width_of_whole_numbers_does_not_matter(self):
+        narrow, wide = (question("table", "private", cells=np.arange(60, dtype=kind)) for kind in ("u1", "i8"))
+        assert narrow.key("a") == wide.key("a")
