@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from postshift._validation import FloatArray, check_count, check_labels, check_rows, check_weights
+from postshift._validation import FloatArray, IntArray, check_count, check_labels, check_rows, check_weights
 from postshift.core.psi import ConfusionMetric, maximised
 from postshift.core.queries import KindName, Oracle, Query
 from postshift.core.rows import Rows
@@ -79,10 +79,10 @@ class ConfusionOracle:
         check_rows(n_rows, name="validation")
         self._metric = metric
         found = check_labels(labels, n_rows=n_rows, n_classes=n_classes, name="validation labels")
-        self._n_categories = int(getattr(metric, "n_categories", n_classes))
+        self.n_categories = int(getattr(metric, "n_categories", n_classes))
         if groups is not None and metric is None:
-            self._n_categories = (int(np.max(groups)) + 1) * n_classes
-        self.categories = categories_of(found, groups, n_classes=n_classes, n_categories=self._n_categories)
+            self.n_categories = (int(np.max(groups)) + 1) * n_classes
+        self.categories = categories_of(found, groups, n_classes=n_classes, n_categories=self.n_categories)
         given = check_weights(weights, n_rows=n_rows, name="validation weights")
         self._weights: FloatArray = np.ones(n_rows) if given is None else given
         if missing := self._missing(slice(None)):
@@ -105,11 +105,11 @@ class ConfusionOracle:
         if not weights.any():
             raise MetricError(f"query {query.key!r} is about rows that all have weight 0")
         shares = columns * (weights / weights.sum())[:, None]
-        return weighted_confusions(shares, categories, shown, n_categories=self._n_categories)
+        return weighted_confusions(shares, categories, shown, n_categories=self.n_categories)
 
     def _missing(self, rows: Any) -> str:
         """Return a text that names the classes without rows; raise if the metric needs their recall."""
-        size = {"n_classes": self._n_classes, "n_categories": self._n_categories}
+        size = {"n_classes": self._n_classes, "n_categories": self.n_categories}
         what = missing_categories(self.categories[rows], self._weights[rows], **size)
         if what and self._metric is not None and getattr(self._metric, "needs_every_class", False):
             raise MissingClassError(
@@ -117,6 +117,52 @@ class ConfusionOracle:
                 "is defined without it"
             )
         return what
+
+
+class TableOracle:
+    """Answers with the counts of the categories in each cell of a partition of the validation rows.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        True classes ``0..n_classes-1`` of the validation rows.
+    n_classes : int
+        Number of classes m.
+    groups : array of shape (n,), optional
+        For group-wise metrics: the group ``0..n_groups-1`` of each row. The categories are then (group, class) pairs.
+    metric : ConfusionMetric, optional
+        The metric of the confusion matrix.
+
+    Examples
+    --------
+    >>> oracle = TableOracle([0, 1, 1], n_classes=2)
+    >>> oracle.counts(np.array([0, 0, 1])).tolist()
+    [[1, 1], [0, 1]]
+    """
+
+    kind: KindName = "table"
+    takes_subsets = False
+
+    def __init__(
+        self, labels: Any, *, n_classes: int, groups: Any = None, metric: ConfusionMetric | None = None
+    ) -> None:
+        known = ConfusionOracle(labels, n_classes=n_classes, groups=groups, metric=metric)
+        self._categories, self._n_categories = known.categories, known.n_categories
+
+    def counts(self, cells: IntArray) -> IntArray:
+        """Return the counts (K, R) of the categories in each cell."""
+        n_cells = int(np.max(cells)) + 1
+        places = np.asarray(cells, dtype=np.intp) * self._n_categories + self._categories
+        return np.bincount(places, minlength=n_cells * self._n_categories).reshape(n_cells, self._n_categories)
+
+    def answer(self, query: Query) -> IntArray:
+        """Return the counts of the query's partition."""
+        if query.kind != self.kind or query.rows is not None or query.n_rows != len(self._categories):
+            raise ShapeError(
+                f"query {query.key!r} is of kind {query.kind!r} about {query.n_rows} validation rows; this oracle "
+                f"counts its {len(self._categories)} rows in the cells of a partition"
+            )
+        return self.counts(query.predictions)
 
 
 class SoftOracle:

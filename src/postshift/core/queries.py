@@ -1,7 +1,7 @@
 """Queries: what the loop asks, and who answers.
 
 The loop never calls a metric. It asks, and an *oracle* answers: a local function, a service, a person.
-An oracle says which of three kinds of query it serves:
+An oracle says which of four kinds of query it serves:
 
 ===========  =============================  ========================================================
 kind         the oracle is shown            and answers
@@ -10,10 +10,13 @@ confusion    distributions (n, m) and       (1 + L, R, m): for every column k, t
              columns (n, 1 + L)             ``sum_n w columns_nk 1(category=i) h_nj / sum_n w``
 soft         distributions (n, m)           the score of this randomised classifier, a number
 hard         labels (n,)                    the score of these labels, a number
+table        cells (n,) ``0..K-1``, a           (K, R): how many rows of each category are in each cell
+             partition of the rows
 ===========  =============================  ========================================================
 
 The R categories of a row are its true classes (R = m) unless the metric says otherwise (``n_categories``): then
-they may be the (group, class) pairs of a group-wise metric. What is shown is read-only.
+they may be the (group, class) pairs of a group-wise metric. Counts of a table may have noise, so they may be fractions
+or negative. What is shown is read-only.
 
 A *fit* is a generator. It yields lists of queries and is sent the lists of their answers; what it returns is its
 result. Between queries it may yield a :class:`ScoredRule`: a candidate for the best rule so far.
@@ -43,7 +46,7 @@ class Kind:
 
     name: KindName
     soft: bool  # whether distributions are shown instead of labels
-    matrices: bool = False  # whether the answer is confusion matrices instead of one number
+    matrices: bool = False  # whether the answer is matrices that psi reads, instead of one number
 
     def shown(self, distribution: FloatArray) -> Any:
         """Return class distributions (n, m) as an oracle sees them."""
@@ -54,13 +57,14 @@ KINDS = {
     "confusion": Kind(name="confusion", soft=True, matrices=True),
     "soft": Kind(name="soft", soft=True),
     "hard": Kind(name="hard", soft=False),
+    "table": Kind(name="table", soft=False, matrices=True),
 }
 
 
 def kind_named(name: Any) -> Kind:
-    """Return the kind of query of this name: ``"confusion"``, ``"soft"`` or ``"hard"``."""
+    """Return the kind of query of this name: ``"confusion"``, ``"soft"``, ``"hard"`` or ``"table"``."""
     if name not in KINDS:
-        raise SettingError(f"kind must be 'confusion', 'soft' or 'hard'. Got {name!r} instead")
+        raise SettingError(f"kind must be 'confusion', 'soft', 'hard' or 'table'. Got {name!r} instead")
     return KINDS[name]
 
 
@@ -72,7 +76,7 @@ class Query:
     ----------
     key : str
         Its name within the session; give it back with the answer.
-    kind : {"confusion", "soft", "hard"}
+    kind : {"confusion", "soft", "hard", "table"}
         What is shown, and what the answer must be.
     text : str
         The query in words.
@@ -98,7 +102,7 @@ class Query:
 
     @property
     def predictions(self) -> Any:
-        """Distributions (n, m), or labels (n,) for kind "hard", on ``rows``. Computed on first use, read-only."""
+        """Distributions (n, m), labels (n,) for kind "hard", or cells (n,) for kind "table"; read-only."""
         return read_only(self._predict())
 
     def renamed(self, key: str) -> Query:
@@ -132,7 +136,9 @@ class Query:
 
     def checked(self, answer: Any) -> Any:
         """Return the answer as a float or as a new array; raise if it is not valid."""
-        return self._checked_matrices(answer) if self.shape else self._checked_number(answer)
+        if not self.shape:
+            return self._checked_number(answer)
+        return self._checked_counts(answer) if self.kind == "table" else self._checked_matrices(answer)
 
     def _checked_number(self, answer: Any) -> float:
         """Return the answer as a float; raise if it is not one finite number."""
@@ -162,6 +168,15 @@ class Query:
             raise self._refusal(f"a first matrix that sums to {total:g}", wanted)
         if (table > table[0] + _SHARE_TOLERANCE).any():
             raise self._refusal("entries above those of the first matrix", wanted)
+        return np.array(table)
+
+    def _checked_counts(self, answer: Any) -> FloatArray:
+        """Return a copy of the counts (K, R); raise if they are not finite numbers of this shape."""
+        table, wanted = _numbers(answer), f"an array of shape {self.shape} of finite counts"
+        if table is None or table.shape != self.shape:
+            raise self._refusal(answer if table is None else f"shape {table.shape}", wanted)
+        if not np.isfinite(table).all() or (np.abs(table) > LARGEST).any():
+            raise self._refusal("NaN, infinite or huge counts", wanted)
         return np.array(table)
 
     def _refusal(self, answer: Any, expected: str) -> AnswerError:
@@ -208,6 +223,22 @@ def without_queries(fit: Fit[T]) -> T:
         return found
     count = len(asked) if isinstance(asked, list) else 0
     raise NotFinishedError(f"this fit asks {count} queries: run it in a Session with an oracle")
+
+
+def answered(fit: Fit[T], oracle: Oracle) -> Fit[T]:
+    """Answer the queries of a fit by this oracle, without asking anybody; its scored rules are passed on."""
+    answers: Any = None
+    try:
+        while True:
+            asked = fit.send(answers)
+            answers = None
+            if isinstance(asked, list):
+                answers = [query.checked(oracle.answer(query)) for query in asked]
+            else:
+                yield asked
+    except StopIteration as done:
+        found: T = done.value
+        return found
 
 
 def asking(

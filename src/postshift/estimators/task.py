@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 
 from postshift._validation import FloatArray, IntArray
 from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import Oracle, without_queries
+from postshift.core.queries import Fit, Oracle, without_queries
 from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import one_a_row, positions
@@ -41,6 +41,7 @@ from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen, unfinished
 from postshift.rules.fitted import Rule
+from postshift.rules.from_table import fit_from_table
 from postshift.rules.menu import AUTOMATIC, menu, noisy_menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.scoring import HeldOut
@@ -70,7 +71,7 @@ class Task:
         folds = _QUERY_FOLDS if budget is None and in_folds else 0
         if not isinstance(method, str):
             return Choice(how="only", entries=(Base(), method), query_folds=folds, **how)
-        if method in AUTOMATIC and getattr(self.oracle, "noise", 0.0) > 0:
+        if method in AUTOMATIC and self._noise > 0:
             return Choice(how="best", entries=noisy_menu(self.problem), **how)
         if method in AUTOMATIC and self.problem.val.is_sparse:  # an average would need scores of all classes
             return Choice(how="best", **how)
@@ -94,7 +95,7 @@ class Task:
     def n_steps(self, choice: Choice) -> int:
         """Return the maximum number of progress steps of a choice."""
         if self.oracle is not None:
-            return choice.bound(self.problem)
+            return self._bound(choice)
         n_passes = 2 if choice.how == "best" else 1
         return n_passes * choice.n_folds * len(choice.entries or menu(self.problem))
 
@@ -115,8 +116,8 @@ class Task:
             chosen, n_queries = without_queries(fit), 0
         else:
             if hasattr(self.oracle, "expect"):  # it divides what may be spent
-                self.oracle.expect(choice.bound(self.problem))
-            run = partial(choice.fit, self.problem, fold_groups=fold_groups)
+                self.oracle.expect(self._bound(choice))
+            run = partial(self._fit, choice, fold_groups=fold_groups)
             about = "" if journal is None else f"{self.problem.digest()}/{getattr(self.oracle, 'name', '')}"
             with Session(run, budget=choice.budget, journal=journal, about=about) as session, watched(session):
                 chosen = self._run(session, step)
@@ -124,6 +125,26 @@ class Task:
         if self.rows is not None:  # the numbers of its rows among all validation rows
             chosen = replace(chosen, held_out=replace(chosen.held_out, rows=self.rows[chosen.held_out.rows]))
         return chosen, n_queries
+
+    @property
+    def _asks_a_table(self) -> bool:
+        """Whether the oracle counts the rows in the cells of a partition: then one query is enough."""
+        return self.problem.kind.name == "table"
+
+    @property
+    def _noise(self) -> float:
+        """The standard deviation of the noise of the oracle's counts."""
+        return float(getattr(self.oracle, "noise", 0.0))
+
+    def _bound(self, choice: Choice) -> int:
+        """Return the maximum number of queries."""
+        return 1 if self._asks_a_table else choice.bound(self.problem)
+
+    def _fit(self, choice: Choice, fold_groups: Any) -> Fit[Chosen]:
+        """Return the fit of a choice by queries."""
+        if self._asks_a_table:
+            return fit_from_table(choice, self.problem, noise=self._noise)
+        return choice.fit(self.problem, fold_groups=fold_groups)
 
     def _run(self, session: Session[Chosen], step: Callable[[str], None]) -> Chosen:
         """Let the oracle answer; if its budget ends, return the best rule so far, with a warning."""

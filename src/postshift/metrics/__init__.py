@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postshift.core.oracles import ConfusionOracle, HardOracle, SoftOracle
+from postshift.core.oracles import ConfusionOracle, HardOracle, SoftOracle, TableOracle
 from postshift.core.psi import Negated, maximised
 from postshift.metrics.adapters import (
     ConfusionFunction,
@@ -67,6 +67,7 @@ __all__ = [
     "Recall",
     "SmoothedMinimum",
     "SoftOracle",
+    "TableOracle",
     "WorstGroup",
     "from_confusion",
     "from_labels",

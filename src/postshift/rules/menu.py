@@ -50,6 +50,7 @@ _SHORT = {  # over the user's basis
 _SPARSE = ("base", "inverse prior", "expected counts", "label counts")  # the rules that read sparse eta
 QUERY_ITERATIONS = 10
 NOISY_RADIUS = 0.4  # of probes, if answers have noise
+TABLE_ITERATIONS = 5  # if a table with noise was the only answer
 QUERY_PROBES = 500  # per iteration; with more, influence regression needs too many queries
 
 
@@ -84,8 +85,15 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
 
 
 def noisy_menu(problem: Problem) -> tuple[Rule, ...]:
-    """Return the rules for answers with noise: two that ask nothing, and one iteration of probes that are far apart."""
-    main = Paper(_main_basis(problem), max_iter=1, radius=NOISY_RADIUS)
+    """Return the rules for answers with noise: two that ask nothing, and one that asks as little as possible.
+
+    It is influence regression with few iterations for a table, of which everything else is computed; otherwise one
+    iteration of probes that are far apart.
+    """
+    basis = _main_basis(problem)
+    main: Rule = Paper(basis, max_iter=1, radius=NOISY_RADIUS)
+    if problem.kind.name == "table":
+        main = Influence(basis, TABLE_ITERATIONS)
     return tuple(rule for rule in (Base(), InversePrior(), main) if rule.usable(problem))
 
 
