@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from postshift.oracle.app import create_app
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.server import server_of
 from postshift.oracle.service import Service, Terms
@@ -54,12 +55,15 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(service):
-    """Serve a service from a thread, until the block ends; there are tokens "learner" and "owner"."""
+def serving(service, **limits):
+    """Serve a service from a thread, until the block ends; there are tokens "learner" and "owner".
+
+    Tokens without ``per_minute`` are not limited; ``limits`` go to ``create_app``.
+    """
     tokens = {scope: service.ledger.create_token(scope, scope=scope)[1] for scope in ("learner", "owner")}
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
-        server = server_of(service)
+        server = server_of(create_app(service, **limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         try:

@@ -213,6 +213,7 @@ def serve(
     trust_metric: bool,
 ) -> None:
     """Serve a folder until the process is stopped."""
+    from postshift.oracle.app import create_app
     from postshift.oracle.server import server_of
 
     if (certificate is None) != (key is None):
@@ -227,7 +228,7 @@ def serve(
             raise FileError(f"there is no file {file}")
     service = open_service(path, trust_metric=trust_metric)
     with contextlib.closing(service.ledger), _listening(host, port) as place:
-        server = server_of(service, certificate=certificate, key=key, behind_proxy=behind_proxy)
+        server = server_of(create_app(service), certificate=certificate, key=key, behind_proxy=behind_proxy)
         scheme = "http" if certificate is None else "https"
         shown = f"[{host}]" if ":" in host else host
         console.say(f"serving {path} at {scheme}://{shown}:{place.getsockname()[1]} ({service.terms.mode} mode)")

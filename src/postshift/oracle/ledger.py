@@ -190,6 +190,12 @@ class Ledger:
                 found = self._charged(writing, charge, payload)
         return found
 
+    def check(self, token: str, *, cost: int) -> None:
+        """Raise the error that :meth:`charge` would raise for this cost, before work is done."""
+        with self._database.reading() as connection:
+            account = self._account(connection)
+            self._check_covered(connection, account, token, cost=cost, time=self._time(account))
+
     def budget(self) -> Budget:
         """Return the budget, and what is spent of it."""
         with self._database.reading() as connection:
@@ -321,14 +327,7 @@ class Ledger:
         """Charge and store an answer."""
         account = writing.account
         time = self._time(account)
-        token = valid_token(writing.connection, charge.token, time=time)
-        if charge.cost > account.left:
-            raise OverBudgetError(
-                f"this costs {charge.cost} and {account.left} of {account.total} are left: nothing was charged; ask "
-                "the owner of the data for a larger budget",
-                left=account.left,
-            )
-        check_limits(writing.connection, token, cost=charge.cost, time=time)
+        self._check_covered(writing.connection, account, charge.token, cost=charge.cost, time=time)
         entry = Entry(
             event=ANSWER,
             token=charge.token,
@@ -341,6 +340,19 @@ class Ledger:
         number = writing.append(entry, time=time)
         writing.connection.execute(insert(answers).values(key=charge.key, number=number, payload=payload))
         return Answered(payload=payload, cost=charge.cost, number=number, repeated=False)
+
+    def _check_covered(
+        self, connection: Connection, account: Account, identifier: str, *, cost: int, time: int
+    ) -> None:
+        """Raise if the token is not valid, or if the budget or a limit of the token does not cover the cost."""
+        token = valid_token(connection, identifier, time=time)
+        if cost > account.left:
+            raise OverBudgetError(
+                f"this costs {cost} and {account.left} of {account.total} are left: nothing was charged; ask the owner "
+                "of the data for a larger budget",
+                left=account.left,
+            )
+        check_limits(connection, token, cost=cost, time=time)
 
     def _time(self, account: Account) -> int:
         """Return the time of the next line, which is never before the last; raise if the clock was set back."""

@@ -5,27 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import uvicorn
-
-from postshift.oracle.app import create_app
-from postshift.oracle.service import Service
+from starlette.types import ASGIApp
 
 
 def server_of(
-    service: Service, *, certificate: Path | None = None, key: Path | None = None, behind_proxy: bool = False
+    app: ASGIApp, *, certificate: Path | None = None, key: Path | None = None, behind_proxy: bool = False
 ) -> uvicorn.Server:
-    """Return the web server of a service; ``run(sockets=[...])`` serves until it is stopped.
+    """Return the web server; ``run(sockets=[...])`` serves until it is stopped.
 
     Parameters
     ----------
-    service : Service
-        The service.
+    app : ASGI application
+        The web application (:func:`postshift.oracle.app.create_app`).
     certificate, key : path, optional
         The files of the TLS certificate and of its private key.
     behind_proxy : bool
         Whether a proxy on this machine says who asks (``X-Forwarded-For``).
     """
     config = uvicorn.Config(
-        create_app(service),
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,
