@@ -228,6 +228,7 @@ def serve(
             raise FileError(f"there is no file {file}")
     service = open_service(path, trust_metric=trust_metric)
     with contextlib.closing(service.ledger), _listening(host, port) as place:
+        service.ledger.check_clock()
         server = server_of(create_app(service), certificate=certificate, key=key, behind_proxy=behind_proxy)
         scheme = "http" if certificate is None else "https"
         shown = f"[{host}]" if ":" in host else host
@@ -273,6 +274,12 @@ def accept_restored(path: Path) -> None:
     """Accept a ledger that is older than the last answer that was given out."""
     folder = OwnerFolder.open(path)
     Ledger.accept_restored(folder.url, about=folder.about, watermark=path / WATERMARK).close()
+
+
+def accept_clock(path: Path) -> None:
+    """Accept that the clock is before the last line of the log."""
+    with _ledger(path) as ledger:
+        ledger.accept_clock()
 
 
 def create_token(

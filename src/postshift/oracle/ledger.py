@@ -169,10 +169,10 @@ class Ledger:
         """Return the answer of this key, free of charge, or None."""
         with self._database.reading() as connection:
             found = _stored(connection, key)
-            if found is None or found.number <= self._watermark.mark.number:
+            if found is None or found.number <= self._watermark.written.number:
                 return found
             account = self._account(connection)
-        self._watermark.raise_to(Mark.of(account))  # another server charged it
+        self._watermark.raise_to(Mark.of(account))  # another server charged it, or the disk was full
         return found
 
     def charge(self, charge: Charge, payload: bytes) -> Answered:
@@ -279,6 +279,11 @@ class Ledger:
             account = self._account(connection)
             return verified(connection, secret, time=max(account.time, micros(self._clock())))
 
+    def check_clock(self) -> None:
+        """Raise if the clock was set back."""
+        with self._database.reading() as connection:
+            self._time(self._account(connection))
+
     def accept_clock(self) -> None:
         """Continue from the present time although the log has later times, by the owner's decision; log that."""
         with self._writing() as writing:
@@ -316,12 +321,13 @@ class Ledger:
     def _check_not_restored(self, writing: _Writing) -> None:
         """Raise if an older copy was restored while this server runs, unless the owner accepted it."""
         account, mark = writing.account, self._watermark.mark
-        if account.number > mark.number or account.digest == mark.digest:
+        if account.digest == mark.digest:
             return
         error = forgotten(writing.connection, account, mark)
         if error is not None:
             raise error
-        self._watermark.replace(Mark.of(account))
+        if account.number <= mark.number:
+            self._watermark.replace(Mark.of(account))
 
     def _charged(self, writing: _Writing, charge: Charge, payload: bytes) -> Answered:
         """Charge and store an answer."""
@@ -362,7 +368,7 @@ class Ledger:
             raise ClockError(
                 f"the clock is {behind:.0f} seconds before the last line of the ledger "
                 f"({moment_of(account.time):%Y-%m-%d %H:%M:%S} UTC); nothing was charged: set the clock right; or, if "
-                "that line has a wrong time, continue as the owner with accept_clock()"
+                "that line has a wrong time, continue as the owner (postshift oracle accept --clock)"
             )
         return max(now, account.time)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
 from fastapi.responses import JSONResponse
 
-from postshift.exceptions import OracleError
+from postshift.exceptions import LedgerError, OracleError
 
 # The codes; the docstring of postshift.oracle.app says what they mean.
 STATUS = {
@@ -57,6 +58,15 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 }
+# What learners read when the ledger cannot be used. The owner's terminal shows the error itself, which names files.
+_OUTSIDE = {
+    "damaged_database": "the ledger of this service is damaged",
+    "restored_database": "the ledger of this service is an older copy, which lacks answers that were given out",
+    "clock_set_back": "the clock of this service was set back",
+    "other_data": "the ledger of this service belongs to other data",
+    "ledger": "the ledger of this service cannot be used now",
+}
+_LOG = logging.getLogger("postshift.oracle")
 _BRIEFLY = 5  # seconds to wait for a ledger that cannot be used now
 
 
@@ -80,4 +90,8 @@ def response(code: str, message: str, *, headers: Any = None, wait: float | None
 
 def response_of(error: OracleError) -> JSONResponse:
     """Return the response for an error of the service."""
+    if isinstance(error, LedgerError):
+        _LOG.error("%s: %s", error.code, error)
+        remedy = "try again" if error.code == "ledger" else "tell the owner of the data, whose terminal says more"
+        return response(error.code, f"{_OUTSIDE[error.code]}; nothing was given out: {remedy}")
     return response(error.code, str(error), wait=getattr(error, "wait", None))
