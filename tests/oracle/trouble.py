@@ -27,13 +27,29 @@ def copied(source, target):
         one.backup(two)
 
 
-def changed(path, *statements):
-    """Change a database of SQLite behind the back of its ledger, without the triggers that refuse it."""
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f'DROP TRIGGER "{name}"')
+def behind_its_back(url, statements, *, triggers=False):
+    """Change the database of a ledger with SQL; without the triggers, unless they are to refuse it."""
+    change = _change_sqlite if url.startswith("sqlite") else _change_postgres
+    change(url, [each for each in statements.split("; ") if each], triggers=triggers)
+
+
+def _change_sqlite(url, statements, *, triggers):
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        if not triggers:
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                connection.execute(f'DROP TRIGGER "{name}"')
         for statement in statements:
-            connection.execute(*statement) if isinstance(statement, tuple) else connection.execute(statement)
+            connection.execute(statement.replace("'\\x41'", "x'41'"))
+
+
+def _change_postgres(url, statements, *, triggers):
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        if not triggers:
+            connection.execute("SET session_replication_role = replica")
+        for statement in statements:
+            connection.execute(statement)
 
 
 @contextlib.contextmanager
