@@ -8,6 +8,7 @@ import tempfile
 import pytest
 
 from tests.oracle.ledgers import Clock, create
+from tests.oracle.servers import make_service, serving
 
 NOT_INSTALLED = "PostgreSQL is tested by make test-oracle, which installs {}"
 
@@ -54,3 +55,17 @@ def ledger(url, tmp_path, clock):
     """A ledger with a budget of 10 and a clock that stands still."""
     with create(url, tmp_path, clock=clock) as made:
         yield made
+
+
+@pytest.fixture
+def served(url, tmp_path, clock):
+    """A service in trusted mode with a budget of 100 queries, on loopback, over each kind of database."""
+    with serving(make_service(url, tmp_path, clock=clock)) as running:
+        yield running
+
+
+@pytest.fixture
+def served_in_private(url, tmp_path, clock):
+    """A service in private mode with a budget of 0.1, on loopback, over each kind of database."""
+    with serving(make_service(url, tmp_path, mode="private", budget=100_000, clock=clock)) as running:
+        yield running

@@ -124,19 +124,30 @@ class TestRefusals:
             ("private", "table", {"cells": np.zeros(60)}, "whole numbers"),
             ("private", "value", {"predictions": np.full((60, 2), 0.5)}, "sum to 1024"),
             ("private", "value", {"predictions": np.full((60, 2), 511)}, "sum to 1024"),
+            ("private", "value", {"predictions": np.tile([1025, -1], (60, 1))}, "from 0"),
             ("private", "confusion", {"predictions": np.zeros(60, int)}, "cells"),
             ("trusted", "confusion", {"predictions": np.zeros(60, int)}, "columns"),
             ("trusted", "value", {"predictions": np.full(60, 2)}, "0..1"),
             ("trusted", "value", {"predictions": np.full((60, 3), 1 / 3)}, "2 classes"),
             ("trusted", "value", {"predictions": np.full((60, 2), np.nan)}, "finite"),
-            ("trusted", "value", {"predictions": np.tile([1.5, -0.5], (60, 1))}, "not negative"),
+            ("trusted", "value", {"predictions": np.tile([1.5, -0.5], (60, 1))}, "not be negative"),
             ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.zeros((60, 2))}, "ones"),
-            ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.full((60, 2), np.nan)}, "ones"),
+            ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.full((60, 2), np.nan)}, "finite"),
         ],
     )
     def test_a_question_that_cannot_be_answered(self, mode, kind, arrays, message):
         with pytest.raises(QuestionError, match=message):
             Answers(holdings(), mode).check(question(kind, mode, **arrays))
+
+    def test_sums_that_overflow_do_not_hide_large_numbers(self):
+        """Such a row would be counted 2**53 times, and no noise would hide its category."""
+        held = holdings(60, n_classes=3)
+        shown = np.tile([1024, 0, 0], (60, 1))
+        shown[7] = [2**63 - 1, 2**63 - 1, 1026]
+        with np.errstate(over="ignore"):
+            assert (shown.sum(axis=1) == GRID).all()
+        with pytest.raises(QuestionError, match="whole numbers from 0 whose rows sum to 1024"):
+            Answers(held, "private").check(question("value", "private", predictions=shown))
 
     def test_keys_tell_questions_apart(self):
         labels = np.zeros(60, int)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from postshift.exceptions import ShapeError
+from postshift.exceptions import QuestionError
 from postshift.oracle.wire import GRID, KINDS, decoded, encoded, on_grid
 
 
@@ -26,17 +26,21 @@ def test_numbers_keep_every_bit():
 
 
 @pytest.mark.parametrize(
-    ("field", "message"),
+    ("field", "message", "code"),
     [
-        ({"dtype": "O", "shape": [1], "data": ""}, "dtype in"),
-        ({"dtype": "u1", "shape": [1], "data": "?"}, "not base64"),
-        ({"dtype": "u1", "shape": [3], "data": "AQI="}, "2 bytes"),
-        ({"dtype": "f8", "shape": [2**40, 2**40], "data": ""}, "0 bytes"),
+        ({"dtype": "O", "shape": [1], "data": ""}, "dtype in", "bad_dtype"),
+        ({"dtype": "u1", "shape": [1], "data": "?"}, "not base64", "bad_base64"),
+        ({"dtype": "u1", "shape": [1], "data": "é"}, "not base64", "bad_base64"),
+        ({"dtype": "u1", "shape": [3], "data": "AQI="}, "2 bytes", "bad_shape"),
+        ({"dtype": "f8", "shape": [2**40, 2**40], "data": ""}, "0 bytes", "bad_shape"),
+        ({"dtype": "f8", "shape": [0, 2**31, 2**31], "data": ""}, "0 bytes", "bad_shape"),
+        ({"dtype": "u1", "shape": [-2, -1], "data": "AQI="}, "2 bytes", "bad_shape"),
     ],
 )
-def test_what_is_no_array_is_refused(field, message):
-    with pytest.raises(ShapeError, match=message):
+def test_what_is_no_array_is_refused(field, message, code):
+    with pytest.raises(QuestionError, match=message) as refused:
         decoded(field, name="cells")
+    assert refused.value.code == code
 
 
 @given(

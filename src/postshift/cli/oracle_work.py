@@ -213,9 +213,8 @@ def serve(
     trust_metric: bool,
 ) -> None:
     """Serve a folder until the process is stopped."""
-    import uvicorn
-
     from postshift.oracle.app import create_app
+    from postshift.oracle.server import server_of
 
     if (certificate is None) != (key is None):
         raise UsageError("--certificate and --key belong together: give both")
@@ -229,21 +228,13 @@ def serve(
             raise FileError(f"there is no file {file}")
     service = open_service(path, trust_metric=trust_metric)
     with contextlib.closing(service.ledger), _listening(host, port) as place:
-        config = uvicorn.Config(
-            create_app(service),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=behind_proxy,
-            ssl_certfile=None if certificate is None else str(certificate),
-            ssl_keyfile=None if key is None else str(key),
-            timeout_graceful_shutdown=10,
-        )
+        service.ledger.check_clock()
+        server = server_of(create_app(service), certificate=certificate, key=key, behind_proxy=behind_proxy)
         scheme = "http" if certificate is None else "https"
         shown = f"[{host}]" if ":" in host else host
         console.say(f"serving {path} at {scheme}://{shown}:{place.getsockname()[1]} ({service.terms.mode} mode)")
         console.say(risk_text(service.terms))
-        uvicorn.Server(config).run(sockets=[place])
+        server.run(sockets=[place])
 
 
 @contextlib.contextmanager
@@ -283,6 +274,12 @@ def accept_restored(path: Path) -> None:
     """Accept a ledger that is older than the last answer that was given out."""
     folder = OwnerFolder.open(path)
     Ledger.accept_restored(folder.url, about=folder.about, watermark=path / WATERMARK).close()
+
+
+def accept_clock(path: Path) -> None:
+    """Accept that the clock is before the last line of the log."""
+    with _ledger(path) as ledger:
+        ledger.accept_clock()
 
 
 def create_token(

@@ -37,6 +37,8 @@ from postshift.oracle.privacy import discrete_gaussian, variance_of
 from postshift.oracle.wire import GRID
 
 MOST_COUNTS = 20_000  # noisy counts of an answer: each takes a tenth of a millisecond
+MOST_PRODUCTS = 50_000_000  # of columns and categories: what a confusion question may need in memory
+_ROUNDING = 1e-6  # what sums of probabilities may differ from 1
 _LEAST = 1e-6  # of a row: what noise leaves of a count at least
 _MOVED = 2  # the squared change of the counts if one row has another category
 
@@ -196,20 +198,25 @@ class Answers:
         if given != set(needed):
             raise QuestionError(
                 f"a question of kind {question.kind!r} has {' and '.join(needed)} in {self.mode} mode. "
-                f"Got {' and '.join(sorted(given)) or 'none'}"
+                f"Got {' and '.join(sorted(given)) or 'none'}",
+                code="wrong_arrays",
             )
 
     def _check_cells(self, cells: Any, *, width: int) -> None:
         """Raise unless cells are numbers 0..K-1, one a row, and the answer is not too large."""
         self._check_rows(cells, name="cells")
-        if cells.ndim != 1 or cells.dtype.kind not in "iu":
-            raise QuestionError(f"cells must be whole numbers, one a row. Got {cells.dtype} of shape {cells.shape}")
-        low, high = int(cells.min()), int(cells.max())
-        n_counts = (high + 1) * self.holdings.n_categories * width
-        if low < 0 or n_counts > MOST_COUNTS:
+        if cells.ndim != 1 or cells.dtype.kind not in "iu" or cells.min() < 0:
             raise QuestionError(
-                f"cells must be numbers from 0, and an answer has at most {MOST_COUNTS} counts. Got cells {low} to "
-                f"{high}, which are {n_counts} counts: use fewer cells"
+                f"cells must be whole numbers from 0, one a row. Got {cells.dtype} of shape {cells.shape}",
+                code="bad_cells",
+            )
+        n_cells = int(cells.max()) + 1
+        n_counts = n_cells * self.holdings.n_categories * width
+        if n_counts > MOST_COUNTS:
+            raise QuestionError(
+                f"an answer has at most {MOST_COUNTS} counts. Got {n_cells} cells, which are {n_counts} counts: use "
+                "fewer cells",
+                code="too_many_cells",
             )
 
     def _check_predictions(self, shown: Any) -> None:
@@ -217,32 +224,45 @@ class Answers:
         self._check_rows(shown, name="predictions")
         m = self.holdings.n_classes
         if shown.ndim == 1:
-            if shown.dtype.kind not in "iu" or int(shown.min()) < 0 or int(shown.max()) >= m:
-                raise QuestionError(f"labels must be whole numbers in 0..{m - 1}")
+            if shown.dtype.kind not in "iu" or shown.min() < 0 or shown.max() >= m:
+                raise QuestionError(f"labels must be whole numbers in 0..{m - 1}", code="bad_labels")
             return
         if shown.ndim != 2 or shown.shape[1] != m:
-            raise QuestionError(f"distributions must have a column for each of the {m} classes. Got {shown.shape}")
+            raise QuestionError(
+                f"distributions must have a column for each of the {m} classes. Got {shown.shape}",
+                code="bad_distributions",
+            )
         if self.mode == "private":
-            if shown.dtype.kind not in "iu" or (shown.astype(np.int64).sum(axis=1) != GRID).any() or shown.min() < 0:
-                raise QuestionError(f"in private mode, distributions are whole numbers whose rows sum to {GRID}")
-        elif not np.isfinite(shown).all() or (shown < 0).any() or (np.abs(shown.sum(axis=1) - 1) > 1e-6).any():
-            raise QuestionError("distributions must be finite, not negative, and their rows must sum to 1")
+            # each number is bounded first: the sum of larger ones could overflow, and such a row would escape the noise
+            whole = shown.dtype.kind in "iu" and shown.min() >= 0 and shown.max() <= GRID
+            if not whole or (shown.astype(np.int64).sum(axis=1) != GRID).any():
+                raise QuestionError(
+                    f"in private mode, distributions are whole numbers from 0 whose rows sum to {GRID}",
+                    code="bad_distributions",
+                )
+        elif (shown < 0).any() or (shown > 1 + _ROUNDING).any() or (np.abs(shown.sum(axis=1) - 1) > _ROUNDING).any():
+            raise QuestionError("distributions must not be negative, and their rows sum to 1", code="bad_distributions")
 
     def _check_columns(self, columns: Any) -> None:
         """Raise unless columns are ones, then basis functions in [0, 1]."""
         self._check_rows(columns, name="columns")
-        if columns.ndim != 2 or columns.shape[1] < 1 or columns.size * self.holdings.n_categories > 50_000_000:
-            raise QuestionError(f"columns must have a row for each row and few columns. Got {columns.shape}")
-        if not np.isfinite(columns).all() or (columns[:, 0] != 1).any() or columns.min() < 0 or columns.max() > 1:
-            raise QuestionError("columns must be ones, then basis functions between 0 and 1")
+        if columns.ndim != 2 or columns.shape[1] < 1 or columns.size * self.holdings.n_categories > MOST_PRODUCTS:
+            raise QuestionError(
+                f"columns must have a row for each row and few columns. Got {columns.shape}", code="bad_columns"
+            )
+        if (columns[:, 0] != 1).any() or columns.min() < 0 or columns.max() > 1:
+            raise QuestionError("columns must be ones, then basis functions between 0 and 1", code="bad_columns")
 
     def _check_rows(self, array: Any, *, name: str) -> None:
-        """Raise unless an array has one entry for each row."""
+        """Raise unless an array has one entry for each row, all of them finite."""
         if array.ndim == 0 or len(array) != self.holdings.n_rows:
             raise QuestionError(
                 f"{name} must have one entry for each of the {self.holdings.n_rows} rows, in the order of the "
-                f"identifiers. Got shape {array.shape}"
+                f"identifiers. Got shape {array.shape}",
+                code="wrong_length",
             )
+        if not np.isfinite(array).all():
+            raise QuestionError(f"{name} must be finite numbers. Got NaN or infinite ones", code="not_finite")
 
 
 def _oracle_of(holdings: Holdings) -> ConfusionOracle | None:
@@ -263,7 +283,7 @@ def _or_nan(compute: Callable[[], Any]) -> NDArray[Any]:
     """Return a number, or NaN if the metric raises: an error would be free, and would tell about the labels."""
     try:
         return np.asarray(float(compute()))
-    except Exception:  # noqa: BLE001 -- whatever the owner's metric raises
+    except (Exception, SystemExit):  # noqa: BLE001 -- whatever the owner's metric raises
         return np.asarray(np.nan)
 
 

@@ -1,7 +1,50 @@
 """The web application: ``/v1``, and the owner's page at ``/``.
 
-Every error is ``{"error": {"code": ..., "message": ...}}`` with a status of 4xx. Texts and times of errors depend on
-what was sent and on the ledger, never on labels.
+Every error is ``{"error": {"code": ..., "message": ...}}``. Texts and times of errors depend on what was sent and on
+the ledger, never on labels; an error charges nothing.
+
+======================  ======  ====================================================================================
+code                    status  meaning
+======================  ======  ====================================================================================
+``not_json``            400     the body is not JSON, or nested too deeply
+``no_token``            401     there is no token in the header ``Authorization``
+``unknown_token``       401     no token of this ledger
+``expired_token``       401     its time is over
+``revoked_token``       401     the owner revoked it
+``wrong_scope``         403     a learner's token, where an owner's is needed
+``kind_not_allowed``    403     the owner does not allow this kind of question
+``not_found``           404     there is no such path
+``method_not_allowed``  405     the path has no such method
+``over_budget``         409     the budget of the data set does not cover the cost
+``token_budget``        409     the budget of the token does not cover the cost
+``body_too_large``      413     the body has more than 256 MB; it is not read to its end
+``wrong_content_type``  415     the body of a question is not ``application/json``
+``invalid_body``        422     a field is missing, unknown, or of another type
+``invalid_parameter``   422     a parameter in the URL is not a number in its range
+``unknown_kind``        422     there is no such kind of question
+``bad_cost``            422     the cost is not a whole number from 1, or not 1 in trusted mode
+``bad_dtype``           422     there is no such kind of number
+``bad_shape``           422     lengths are negative or too large, or the bytes do not have this shape
+``bad_base64``          422     the data of an array are not base64
+``wrong_arrays``        422     the question has not the arrays that its kind needs
+``wrong_length``        422     an array, or ``ids``, does not have one entry for each row
+``unknown_row``         422     ``ids`` names a row that there is not
+``repeated_row``        422     ``ids`` names a row twice
+``not_finite``          422     an array has NaN or infinite numbers
+``bad_cells``           422     cells are not whole numbers from 0
+``too_many_cells``      422     the answer would have too many counts
+``bad_labels``          422     labels are not positions of classes
+``bad_distributions``   422     rows are not distributions over the classes
+``bad_columns``         422     columns are not ones, then basis functions between 0 and 1
+``bad_question``        422     the question cannot be answered for another reason
+``damaged_database``    423     the ledger was damaged or changed; the owner has to act
+``restored_database``   423     the ledger is an older copy; the owner has to act
+``clock_set_back``      423     the clock is before the last line of the ledger; the owner has to act
+``other_data``          423     the ledger belongs to other data; the owner has to act
+``too_fast``            429     too many answers, requests or wrong tokens in a minute; see ``Retry-After``
+``internal``            500     an error of the service itself
+``ledger``              503     the ledger cannot be used now (a full disk, a database that is away); try again
+======================  ======  ====================================================================================
 """
 
 from __future__ import annotations
@@ -22,44 +65,23 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import postshift
 from postshift.exceptions import InputError, OracleError, QuestionError
 from postshift.oracle.answers import Question
+from postshift.oracle.gate import FAILURES, LARGEST_BODY, REQUESTS, Gate, token_of
+from postshift.oracle.refusals import response, response_of
 from postshift.oracle.service import Service, log_line, token_line
 from postshift.oracle.tokens import Token
 from postshift.oracle.wire import decoded
 
-MEGABYTE = 1 << 20
-LARGEST_BODY = 256 * MEGABYTE
 PADDED_TO = 0.05  # seconds: answers with noise are sent at multiples of it, so that times tell nothing about the noise
-_STATUS = {
-    "no_token": 401,
-    "unknown_token": 401,
-    "expired_token": 401,
-    "revoked_token": 401,
-    "wrong_scope": 403,
-    "kind_not_allowed": 403,
-    "over_budget": 409,
-    "token_budget": 409,
-    "too_fast": 429,
-    "body_too_large": 413,
-}
-_STOPPED = {"clock_set_back", "restored_database", "damaged_database", "ledger"}  # the owner has to act: 423
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-}
 
 
 class Array(BaseModel):
     """An array: base64 of its little-endian bytes in C order."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     dtype: Literal["u1", "u2", "u4", "i8", "f8"]
     shape: Annotated[list[Annotated[int, Field(ge=0, le=2**31)]], Field(max_length=3)]
     data: str
@@ -68,7 +90,7 @@ class Array(BaseModel):
 class Asked(BaseModel):
     """A question about all validation rows, in the order of the identifiers, or in the order of ``ids``."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     kind: Literal["table", "confusion", "value"]
     cost: Annotated[int, Field(ge=1, le=10**12, description="micro-rho in private mode, 1 in trusted mode")]
     predictions: Array | None = None
@@ -100,12 +122,24 @@ class Answer(BaseModel):
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refused} for status in (400, 401, 403, 404, 405, 409, 413, 422, 423, 429)
+    status: {"model": Refused} for status in (400, 401, 403, 404, 405, 409, 413, 415, 422, 423, 429, 503)
 }
 
 
-def create_app(service: Service) -> FastAPI:
-    """Return the web application of a service."""
+def create_app(
+    service: Service, *, largest_body: int = LARGEST_BODY, requests: int = REQUESTS, failures: int = FAILURES
+) -> FastAPI:
+    """Return the web application of a service.
+
+    Parameters
+    ----------
+    service : Service
+        The service.
+    largest_body : int
+        In bytes.
+    requests, failures : int
+        The most requests of a token, and wrong tokens from an address, in a minute.
+    """
     app = FastAPI(
         title="postshift oracle",
         version=postshift.__version__,
@@ -113,11 +147,11 @@ def create_app(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
         responses=_ERRORS,
     )
-    app.add_middleware(Bounded, most=LARGEST_BODY)
+    app.add_middleware(Gate, ledger=service.ledger, most=largest_body, requests=requests, failures=failures)
     _add_errors(app)
-    _add_headers(app)
     _add_learner(app, service)
     _add_owner(app, service)
     return app
@@ -128,18 +162,14 @@ def create_app(service: Service) -> FastAPI:
 _BEARER = HTTPBearer(auto_error=False, description="The token that the owner created.")
 
 
-def _token(service: Service, *scopes: str) -> Callable[..., Token]:
-    """Return a dependency that checks the token of a request."""
+def _token(*scopes: str) -> Callable[..., Awaitable[Token]]:
+    """Return a dependency: the token that the gate let in, if it has one of these scopes."""
 
-    def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> Token:
-        if given is None:
-            raise _refusal("no_token", "send a token: Authorization: Bearer TOKEN")
-        token = service.ledger.verify(given.credentials)
-        if token.scope not in scopes:
-            raise _refusal(
-                "wrong_scope", f"this needs the token of {' or '.join(scopes)}, this one is a {token.scope}'s"
-            )
-        return token
+    async def check(
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],  # for the description
+    ) -> Token:
+        return token_of(request.state, *scopes)
 
     return check
 
@@ -149,7 +179,7 @@ def _token(service: Service, *scopes: str) -> Callable[..., Token]:
 
 def _add_learner(app: FastAPI, service: Service) -> None:
     """Add what learners use."""
-    learner = Depends(_token(service, "learner", "owner"))
+    learner = Depends(_token("learner", "owner"))
 
     @app.get("/v1/about")
     def about(token: Token = learner) -> dict[str, Any]:
@@ -194,14 +224,13 @@ def _places(ids: list[str], service: Service) -> Any:
     """Return where each row of the service is among the given identifiers; raise if they are not all of them."""
     places = {name: place for place, name in enumerate(ids)}
     known = set(service.holdings.ids)
-    for name in ids:
+    for name in places:
         if name not in known:
             raise QuestionError(f"there is no row {name[:100]!r}: GET /v1/rows has the identifiers", code="unknown_row")
-    if len(places) != len(ids) or len(ids) != len(known):
-        raise QuestionError(
-            f"ids must name each of the {len(known)} rows once. Got {len(ids)}, {len(places)} of them distinct",
-            code="wrong_length",
-        )
+    if len(places) != len(ids):
+        raise QuestionError(f"ids names {len(ids) - len(places)} rows more than once", code="repeated_row")
+    if len(ids) != len(known):
+        raise QuestionError(f"ids must name each of the {len(known)} rows. Got {len(ids)}", code="wrong_length")
     return np.array([places[name] for name in service.holdings.ids])
 
 
@@ -219,7 +248,7 @@ def _in_order(array: Any, order: Any, *, name: str) -> Any:
 
 def _add_owner(app: FastAPI, service: Service) -> None:
     """Add what the owner uses."""
-    owner = Depends(_token(service, "owner"))
+    owner = Depends(_token("owner"))
     page = files("postshift.oracle") / "page"
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -252,62 +281,10 @@ def _add_owner(app: FastAPI, service: Service) -> None:
         return [log_line(line) for line in service.ledger.lines(limit=limit, before=before)]
 
 
-# -- what is the same for all requests -------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------------
 
-
-class Bounded:
-    """Refuses bodies above a size, before they are read whole.
-
-    Parameters
-    ----------
-    app : ASGI application
-        The application.
-    most : int
-        The largest body in bytes.
-    """
-
-    def __init__(self, app: ASGIApp, *, most: int) -> None:
-        self._app, self._most = app, most
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > self._most:
-            await self._refuse(scope, receive, send)
-            return
-        read = 0
-
-        async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._most:
-                raise _refusal("body_too_large", self._text)
-            return message
-
-        await self._app(scope, bounded, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the refusal of a body that is too large."""
-        await _response("body_too_large", self._text)(scope, receive, send)
-
-    @property
-    def _text(self) -> str:
-        """The message."""
-        return f"a body has at most {self._most // MEGABYTE} MB: send fewer classes or narrower numbers"
-
-
-def _add_headers(app: FastAPI) -> None:
-    """Add the headers that every response has."""
-
-    @app.middleware("http")
-    async def headers(request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await handle(request)
-        response.headers.update(_HEADERS)
-        return response
+_OF_STATUS = {400: "not_json", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+_OF_FIELD = {"kind": "unknown_kind", "cost": "bad_cost", "dtype": "bad_dtype", "shape": "bad_shape"}
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -315,38 +292,33 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(OracleError)
     async def of_oracle(_: Request, error: OracleError) -> JSONResponse:
-        return _response(error.code, str(error))
+        return response_of(error)
 
     @app.exception_handler(InputError)
     async def of_input(_: Request, error: InputError) -> JSONResponse:
-        return _response("bad_question", str(error))
+        return response("bad_question", str(error))
 
     @app.exception_handler(RequestValidationError)
     async def of_body(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return _response("invalid_body", f"{where}: {first['msg']}", status=422)
+        return response(_code_of(first), f"{where}: {first['msg']}")
 
     @app.exception_handler(HTTPException)
     async def of_http(_: Request, error: HTTPException) -> JSONResponse:
-        codes = {404: "not_found", 405: "method_not_allowed"}
-        return _response(
-            codes.get(error.status_code, "bad_request"),
-            str(error.detail),
-            status=error.status_code,
-            headers=error.headers,
-        )
+        code = _OF_STATUS.get(error.status_code, "bad_question")
+        return response(code, str(error.detail), headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def of_service(_: Request, __: Exception) -> JSONResponse:
+        return response("internal", "the service failed, and nothing was given out: ask the owner of the data")
 
 
-def _refusal(code: str, message: str) -> OracleError:
-    """Return an error with this code."""
-    error = OracleError(message)
-    error.code = code
-    return error
-
-
-def _response(code: str, message: str, *, status: int | None = None, headers: Any = None) -> JSONResponse:
-    """Return the body of an error."""
-    found = status or _STATUS.get(code) or (423 if code in _STOPPED else 400)
-    added = {"WWW-Authenticate": "Bearer"} if found == 401 else {"Retry-After": "1"} if found == 429 else {}
-    return JSONResponse({"error": {"code": code, "message": message}}, found, headers={**added, **(headers or {})})
+def _code_of(problem: Any) -> str:
+    """Return the code of a problem that pydantic found."""
+    if problem["type"] == "json_invalid":
+        return "not_json"
+    if problem["loc"][0] != "body":
+        return "invalid_parameter"
+    names = [part for part in problem["loc"] if isinstance(part, str)]
+    return "invalid_body" if problem["type"] == "missing" else _OF_FIELD.get(names[-1], "invalid_body")

@@ -68,6 +68,7 @@ class Database:
         self.kind = self._url.get_backend_name()
         if self.kind == "sqlite":
             self._find_file(create=create)
+        self._file = self._identity()
         engine = _engine(self._url)
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
         event.listen(engine, "connect", self._set_up)
@@ -82,14 +83,17 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees the database as it is at one moment."""
+        self._check_file()
         with self._explained(), self._readers.begin() as connection:
             yield connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that is committed, and on disk, when the block ends without an error."""
+        self._check_file()
         with self._lock, self._explained(), self._writers.begin() as connection:
             yield connection
+        self._check_file()  # what was committed to a file without a name is not on disk
 
     def damage(self) -> list[str]:
         """Return the damage that SQLite finds in its file; PostgreSQL checks its pages whenever it reads them."""
@@ -115,6 +119,24 @@ class Database:
                 ) from error
         elif not path.is_file():
             raise LedgerError(f"there is no ledger {path}: create it, or correct the path")
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return what identifies the file that the path names now; None if there is none."""
+        if self.kind != "sqlite":
+            return None
+        try:
+            found = os.stat(self._url.database or "")  # noqa: PTH116 -- for every transaction
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_file(self) -> None:
+        """Raise if the file was removed or replaced: SQLite would go on with one that is lost when the server ends."""
+        if self._identity() != self._file:
+            raise DamagedLedgerError(
+                f"{self} was removed or replaced while it was in use; nothing was given out: stop the server, put the "
+                "newest copy back, and start it again"
+            )
 
     def _set_up(self, connection: Any, _: Any) -> None:
         """Set a new connection up, and check that the database took every setting."""

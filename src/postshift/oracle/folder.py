@@ -17,6 +17,7 @@ Only its owner can read the folder. Nothing in it is unpickled.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 
 from postshift.core.archive import CONTENT_ERRORS, contradicting, read_archive, write_archive, write_atomically
-from postshift.exceptions import ArchiveError, SettingError
+from postshift.exceptions import ArchiveError, PostshiftWarning, SettingError
 from postshift.oracle.holdings import Holdings
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.service import Service, Terms
@@ -164,7 +165,14 @@ class OwnerFolder:
         return self.database or f"sqlite:///{self.path / LEDGER}"
 
     def ledger(self, **how: Any) -> Ledger:
-        """Open the ledger."""
+        """Open the ledger; warn if nothing shows that it is the newest copy."""
+        if not (self.path / WATERMARK).exists():
+            warnings.warn(
+                f"{self.path / WATERMARK} is missing, so an older copy of the ledger would not be recognised: make "
+                "sure that this is the newest one",
+                PostshiftWarning,
+                stacklevel=2,
+            )
         return Ledger.open(self.url, about=self.about, watermark=self.path / WATERMARK, **how)
 
     def holdings(self, metric: Any) -> Holdings:

@@ -169,10 +169,10 @@ class Ledger:
         """Return the answer of this key, free of charge, or None."""
         with self._database.reading() as connection:
             found = _stored(connection, key)
-            if found is None or found.number <= self._watermark.mark.number:
+            if found is None or found.number <= self._watermark.written.number:
                 return found
             account = self._account(connection)
-        self._watermark.raise_to(Mark.of(account))  # another server charged it
+        self._watermark.raise_to(Mark.of(account))  # another server charged it, or the disk was full
         return found
 
     def charge(self, charge: Charge, payload: bytes) -> Answered:
@@ -189,6 +189,12 @@ class Ledger:
             if found is None:
                 found = self._charged(writing, charge, payload)
         return found
+
+    def check(self, token: str, *, cost: int) -> None:
+        """Raise the error that :meth:`charge` would raise for this cost, before work is done."""
+        with self._database.reading() as connection:
+            account = self._account(connection)
+            self._check_covered(connection, account, token, cost=cost, time=self._time(account))
 
     def budget(self) -> Budget:
         """Return the budget, and what is spent of it."""
@@ -273,6 +279,11 @@ class Ledger:
             account = self._account(connection)
             return verified(connection, secret, time=max(account.time, micros(self._clock())))
 
+    def check_clock(self) -> None:
+        """Raise if the clock was set back."""
+        with self._database.reading() as connection:
+            self._time(self._account(connection))
+
     def accept_clock(self) -> None:
         """Continue from the present time although the log has later times, by the owner's decision; log that."""
         with self._writing() as writing:
@@ -310,25 +321,19 @@ class Ledger:
     def _check_not_restored(self, writing: _Writing) -> None:
         """Raise if an older copy was restored while this server runs, unless the owner accepted it."""
         account, mark = writing.account, self._watermark.mark
-        if account.number > mark.number or account.digest == mark.digest:
+        if account.digest == mark.digest:
             return
         error = forgotten(writing.connection, account, mark)
         if error is not None:
             raise error
-        self._watermark.replace(Mark.of(account))
+        if account.number <= mark.number:
+            self._watermark.replace(Mark.of(account))
 
     def _charged(self, writing: _Writing, charge: Charge, payload: bytes) -> Answered:
         """Charge and store an answer."""
         account = writing.account
         time = self._time(account)
-        token = valid_token(writing.connection, charge.token, time=time)
-        if charge.cost > account.left:
-            raise OverBudgetError(
-                f"this costs {charge.cost} and {account.left} of {account.total} are left: nothing was charged; ask "
-                "the owner of the data for a larger budget",
-                left=account.left,
-            )
-        check_limits(writing.connection, token, cost=charge.cost, time=time)
+        self._check_covered(writing.connection, account, charge.token, cost=charge.cost, time=time)
         entry = Entry(
             event=ANSWER,
             token=charge.token,
@@ -342,6 +347,19 @@ class Ledger:
         writing.connection.execute(insert(answers).values(key=charge.key, number=number, payload=payload))
         return Answered(payload=payload, cost=charge.cost, number=number, repeated=False)
 
+    def _check_covered(
+        self, connection: Connection, account: Account, identifier: str, *, cost: int, time: int
+    ) -> None:
+        """Raise if the token is not valid, or if the budget or a limit of the token does not cover the cost."""
+        token = valid_token(connection, identifier, time=time)
+        if cost > account.left:
+            raise OverBudgetError(
+                f"this costs {cost} and {account.left} of {account.total} are left: nothing was charged; ask the owner "
+                "of the data for a larger budget",
+                left=account.left,
+            )
+        check_limits(connection, token, cost=cost, time=time)
+
     def _time(self, account: Account) -> int:
         """Return the time of the next line, which is never before the last; raise if the clock was set back."""
         now = micros(self._clock())
@@ -350,7 +368,7 @@ class Ledger:
             raise ClockError(
                 f"the clock is {behind:.0f} seconds before the last line of the ledger "
                 f"({moment_of(account.time):%Y-%m-%d %H:%M:%S} UTC); nothing was charged: set the clock right; or, if "
-                "that line has a wrong time, continue as the owner with accept_clock()"
+                "that line has a wrong time, continue as the owner (postshift oracle accept --clock)"
             )
         return max(now, account.time)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from postshift._validation import check_count
-from postshift.exceptions import KindError, OverBudgetError, QuestionError, SettingError
+from postshift.exceptions import KindError, QuestionError, SettingError
 from postshift.oracle.answers import Answers, Question
 from postshift.oracle.charges import Answered, Charge
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings, KindOfAnswer, Mode
@@ -126,9 +126,7 @@ class Service:
         known = self._known(question)
         if known is not None:
             return known
-        left = self.ledger.budget().left
-        if question.cost > left:  # before any work is done
-            raise OverBudgetError(f"this costs {question.cost} and {left} are left: nothing was charged", left=left)
+        self.ledger.check(token.id, cost=question.cost)  # before any work: a refusal takes no time of the metric
         payload = payload_of(self._answers.answer(question))
         charge = Charge(
             key=question.key(self.holdings.digest),
@@ -146,7 +144,7 @@ class Service:
                 f"questions of kind {question.kind!r} are not answered here: ask for {' or '.join(self.terms.kinds)}"
             )
         if self.terms.mode == "trusted" and question.cost != 1:
-            raise QuestionError(f"in trusted mode, a question costs 1 query. Got cost {question.cost}")
+            raise QuestionError(f"in trusted mode, a question costs 1 query. Got cost {question.cost}", code="bad_cost")
         self._answers.check(question)
         return self.ledger.stored(question.key(self.holdings.digest))
 

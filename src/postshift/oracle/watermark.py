@@ -43,13 +43,11 @@ NOTHING = Mark(number=0, digest="", n_answers=0, spent=0)
 
 def forgotten(connection: Connection, account: Account, mark: Mark) -> RestoredError | None:
     """Return the error for a ledger that lacks a line which was given out, unless the owner accepted that."""
-    key = log.c.digest, log.c.event, log.c.key
-    rows = connection.execute(select(*key).where((log.c.number == mark.number) | (log.c.event == RESTORED))).all()
-    if mark == NOTHING or any(mark.digest in {row.digest, row.key} for row in rows):
+    if mark == NOTHING or _has_line(connection, mark):
         return None
     remedy = (
-        "use the newest copy; or, as the owner, accept this one with accept_restored(), which charges what is missing "
-        "(tokens that were revoked since then are valid again: revoke them again)"
+        "use the newest copy; or, as the owner, accept this one (postshift oracle accept), which charges what is "
+        "missing (tokens that were revoked since then are valid again: revoke them again)"
     )
     if account.number >= mark.number:
         return RestoredError(
@@ -65,8 +63,19 @@ def forgotten(connection: Connection, account: Account, mark: Mark) -> RestoredE
     )
 
 
+def _has_line(connection: Connection, mark: Mark) -> bool:
+    """Return whether the log has the line of a mark, or a line that accepts its loss; both are found by an index."""
+    line = select(log.c.digest).where(log.c.number == mark.number)
+    accepted = select(log.c.number).where(log.c.token == "", log.c.event == RESTORED, log.c.key == mark.digest)
+    return (
+        connection.execute(line).scalar() == mark.digest or connection.execute(accepted.limit(1)).scalar() is not None
+    )
+
+
 class Watermark:
     """The highest mark; threads and processes may share the file.
+
+    ``mark`` is the highest that was seen, ``written`` the highest that is on disk.
 
     Parameters
     ----------
@@ -77,7 +86,7 @@ class Watermark:
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = None if path is None else Path(path)
         self._writing, self._comparing = threading.Lock(), threading.Lock()
-        self.mark = self._written = self._read()
+        self.mark = self.written = self._read()
 
     def raise_to(self, mark: Mark) -> None:
         """Write a mark, unless a higher one is written; when this returns, it is on disk."""
@@ -85,7 +94,7 @@ class Watermark:
             if mark.number > self.mark.number:
                 self.mark = mark
         with self._writing:
-            if self._written.number < mark.number:
+            if self.written.number < mark.number:
                 self._write(self.mark)  # that of another thread may be higher by now: then it has nothing left to write
 
     def replace(self, mark: Mark) -> None:
@@ -100,7 +109,7 @@ class Watermark:
             found = self._read()
             if found.number < mark.number:
                 self._put(mark)
-            self._written = max(found, mark, key=lambda each: each.number)
+            self.written = max(found, mark, key=lambda each: each.number)
 
     def _put(self, mark: Mark) -> None:
         """Write the file."""
@@ -108,7 +117,7 @@ class Watermark:
             with self._explained():
                 write_atomically(self._path, lambda stream: stream.write(json.dumps(asdict(mark)).encode()))
                 _sync(self._path.parent)
-        self._written = mark
+        self.written = mark
 
     def _read(self) -> Mark:
         """Return the mark in the file."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postshift.exceptions import ShapeError
+from postshift.exceptions import QuestionError
 
 KINDS = {"u1": "|u1", "u2": "<u2", "u4": "<u4", "i8": "<i8", "f8": "<f8"}
 GRID = 1024  # in private mode, probabilities are multiples of 1 / GRID
@@ -48,14 +48,21 @@ def decoded(field: Mapping[str, Any], *, name: str) -> NDArray[Any]:
     """
     kind, shape = KINDS.get(field["dtype"]), tuple(field["shape"])
     if kind is None:
-        raise ShapeError(f"{name} must be of a dtype in {', '.join(KINDS)}. Got {field['dtype']!r}")
+        raise QuestionError(
+            f"{name} must be of a dtype in {', '.join(KINDS)}. Got {field['dtype']!r}", code="bad_dtype"
+        )
     try:
         content = base64.b64decode(field["data"], validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ShapeError(f"the data of {name} are not base64: {error}") from error
-    if len(content) != math.prod(shape) * np.dtype(kind).itemsize:
-        raise ShapeError(f"{name} has {len(content)} bytes, which is not an array of shape {shape} and dtype {kind}")
-    return np.frombuffer(content, dtype=kind).reshape(shape)
+        raise QuestionError(f"the data of {name} are not base64: {error}", code="bad_base64") from error
+    try:
+        if len(content) == math.prod(shape) * np.dtype(kind).itemsize:
+            return np.frombuffer(content, dtype=kind).reshape(shape)
+    except ValueError:  # a length of 0 beside one that numpy does not allow
+        pass
+    raise QuestionError(
+        f"{name} has {len(content)} bytes, which is not an array of shape {shape} and dtype {kind}", code="bad_shape"
+    )
 
 
 def on_grid(distribution: Any) -> NDArray[np.uint16]:

@@ -181,15 +181,23 @@ def audit(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
 
 
 @app.command(epilog=EXIT_CODES)
-def accept(folder: Folder, *, quiet: Quiet = False, debug: Debug = False) -> None:  # noqa: ARG001
+def accept(
+    folder: Folder,
+    *,
+    clock: Annotated[bool, typer.Option("--clock", help="Accept a clock that is before the last line.")] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
     """Continue with a ledger that was restored from an older copy; what it forgot is charged as far as it is known.
 
     Example: postshift oracle accept labels
     """
-    from postshift.cli.oracle_work import accept_restored
+    from postshift.cli.oracle_work import accept_clock, accept_restored
 
-    accept_restored(folder)
-    Console(quiet=quiet).say(f"{folder}: the restored ledger is accepted, and this is in its log")
+    console = Console(quiet=quiet)
+    with console.warnings_shown():
+        (accept_clock if clock else accept_restored)(folder)
+    console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
 
 
 # -- tokens -------------------------------------------------------------------------------------------
