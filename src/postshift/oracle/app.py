@@ -263,6 +263,10 @@ def _add_owner(app: FastAPI, service: Service) -> None:
     def script() -> Response:
         return Response((page / "owner.js").read_bytes(), media_type="text/javascript")
 
+    @app.get("/owner.svg", include_in_schema=False)
+    def icon() -> Response:
+        return Response((page / "owner.svg").read_bytes(), media_type="image/svg+xml")
+
     @app.get("/v1/owner/summary", dependencies=[owner])
     def summary() -> dict[str, Any]:
         """Return the budget, the tokens and the last lines of the log."""
