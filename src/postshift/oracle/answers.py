@@ -76,7 +76,7 @@ class Question:
             if array is not None:
                 plain = np.ascontiguousarray(array if array.dtype.kind == "f" else _narrowed(array))
                 found.update(f"{name}/{plain.dtype.str}/{plain.shape}".encode())
-                found.update(plain.reshape(-1).view(np.uint8))
+                found.update(plain.reshape(-1).data)
         return found.hexdigest()
 
 
