@@ -160,6 +160,12 @@ class TestRefusals:
         ]
         assert len({each.key("a") for each in asked} | {each.key("b") for each in asked}) == 10
 
-    def test_the_width_of_whole_numbers_does_not_matter(self):
-        narrow, wide = (question("table", "private", cells=np.arange(60, dtype=kind)) for kind in ("u1", "i8"))
-        assert narrow.key("a") == wide.key("a")
+    @pytest.mark.parametrize("largest", [1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32])
+    def test_the_width_of_whole_numbers_does_not_matter(self, largest):
+        cells = np.array([0, largest])
+        kinds = [kind for kind in ("u1", "u2", "u4", "i8") if np.iinfo(kind).max >= largest]
+        assert len({question("table", "private", cells=cells.astype(kind)).key("a") for kind in kinds}) == 1
+
+    def test_other_whole_numbers_have_other_keys(self):
+        asked = [[1, 0], [0, 1], [0, 256], [0, 65_536], [0, 2**32], [-1, 0], [255, 0], [1, 0, 0]]
+        assert len({question("table", "private", cells=np.array(each)).key("a") for each in asked}) == len(asked)

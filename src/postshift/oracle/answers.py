@@ -74,8 +74,9 @@ class Question:
         for name in ("predictions", "cells", "columns"):
             array = getattr(self, name)
             if array is not None:
-                plain = array if array.dtype.kind == "f" else array.astype("<i8")
-                found.update(f"{name}/{plain.dtype.str}/{plain.shape}".encode() + np.ascontiguousarray(plain).tobytes())
+                plain = np.ascontiguousarray(array if array.dtype.kind == "f" else _narrowed(array))
+                found.update(f"{name}/{plain.dtype.str}/{plain.shape}".encode())
+                found.update(plain.reshape(-1).data)
         return found.hexdigest()
 
 
@@ -263,6 +264,13 @@ class Answers:
             )
         if not np.isfinite(array).all():
             raise QuestionError(f"{name} must be finite numbers. Got NaN or infinite ones", code="not_finite")
+
+
+def _narrowed(whole: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers in the narrowest type that holds them: equal numbers are equal bytes."""
+    low, high = int(whole.min(initial=0)), int(whole.max(initial=0))
+    fits = (kind for kind in ("|u1", "<u2", "<u4") if low >= 0 and high <= np.iinfo(kind).max)
+    return whole.astype(next(fits, "<i8"), copy=False)
 
 
 def _oracle_of(holdings: Holdings) -> ConfusionOracle | None:

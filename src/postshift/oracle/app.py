@@ -54,11 +54,12 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -69,8 +70,10 @@ from starlette.exceptions import HTTPException
 import postshift
 from postshift.exceptions import InputError, OracleError, QuestionError
 from postshift.oracle.answers import Question
+from postshift.oracle.charges import Answered
 from postshift.oracle.gate import FAILURES, LARGEST_BODY, REQUESTS, Gate, token_of
 from postshift.oracle.refusals import response, response_of
+from postshift.oracle.repeats import Repeats, route_of
 from postshift.oracle.service import Service, log_line, token_line
 from postshift.oracle.tokens import Token
 from postshift.oracle.wire import decoded
@@ -180,6 +183,8 @@ def _token(*scopes: str) -> Callable[..., Awaitable[Token]]:
 def _add_learner(app: FastAPI, service: Service) -> None:
     """Add what learners use."""
     learner = Depends(_token("learner", "owner"))
+    repeats = Repeats()
+    questions = APIRouter(route_class=route_of(repeats, "learner", "owner"))
 
     @app.get("/v1/about")
     def about(token: Token = learner) -> dict[str, Any]:
@@ -197,17 +202,24 @@ def _add_learner(app: FastAPI, service: Service) -> None:
         """Return what a question would cost; nothing is charged."""
         return await run_in_threadpool(lambda: service.quote(_question(asked, service)))
 
-    @app.post("/v1/answers", response_model=Answer)
-    async def answers(asked: Asked, token: Token = learner) -> Response:
+    @questions.post("/v1/answers", response_model=Answer)
+    async def answers(request: Request, asked: Asked, token: Token = learner) -> Response:
         """Return the answer to a question; the same question again is free."""
         started = time.monotonic()
         found = await run_in_threadpool(lambda: service.answer(_question(asked, service), token))
         if not found.repeated and service.terms.mode == "private":
             spent = time.monotonic() - started
             await asyncio.sleep(math.ceil(spent / PADDED_TO) * PADDED_TO - spent)
-        head = json.dumps({"number": found.number, "cost": found.cost, "repeated": found.repeated})
-        body = head[:-1].encode() + b', "answer": ' + found.payload + b"}"
-        return Response(body, media_type="application/json")
+        repeats.keep(await request.body(), _answer(replace(found, cost=0, repeated=True)))
+        return Response(_answer(found), media_type="application/json")
+
+    app.include_router(questions)
+
+
+def _answer(found: Answered) -> bytes:
+    """Return the body of an answer."""
+    head = json.dumps({"number": found.number, "cost": found.cost, "repeated": found.repeated})
+    return head[:-1].encode() + b', "answer": ' + found.payload + b"}"
 
 
 def _question(asked: Asked, service: Service) -> Question:
@@ -262,6 +274,10 @@ def _add_owner(app: FastAPI, service: Service) -> None:
     @app.get("/owner.js", include_in_schema=False)
     def script() -> Response:
         return Response((page / "owner.js").read_bytes(), media_type="text/javascript")
+
+    @app.get("/owner.svg", include_in_schema=False)
+    def icon() -> Response:
+        return Response((page / "owner.svg").read_bytes(), media_type="image/svg+xml")
 
     @app.get("/v1/owner/summary", dependencies=[owner])
     def summary() -> dict[str, Any]:

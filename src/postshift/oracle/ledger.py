@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Self
 
-from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy import Connection, bindparam, insert, inspect, select
 
 from postshift._validation import check_count
 from postshift.exceptions import ClockError, DamagedLedgerError, LedgerError, OtherDataError, OverBudgetError
@@ -56,6 +56,11 @@ from postshift.oracle.tokens import (
 from postshift.oracle.watermark import Mark, Watermark, forgotten
 
 CLOCK_SLACK = 300  # seconds that the clocks of two servers may differ
+_STORED = (
+    select(answers.c.payload, answers.c.number, log.c.answer)
+    .outerjoin(log, log.c.number == answers.c.number)
+    .where(answers.c.key == bindparam("key"))
+)
 
 
 def utc_now() -> datetime:
@@ -428,8 +433,7 @@ class _Writing:
 
 def _stored(connection: Connection, key: str) -> Answered | None:
     """Return the answer of a key; raise if it is not the one that was given out."""
-    places = select(answers.c.payload, answers.c.number, log.c.answer).outerjoin(log, log.c.number == answers.c.number)
-    row = connection.execute(places.where(answers.c.key == key)).one_or_none()
+    row = connection.execute(_STORED, {"key": key}).one_or_none()
     if row is None:
         return None
     if sha256(row.payload) != row.answer:

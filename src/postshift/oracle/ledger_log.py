@@ -14,6 +14,7 @@ from postshift.exceptions import DamagedLedgerError
 from postshift.oracle.ledger_tables import FORMAT, accounts, log
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ACCOUNT: Final = select(accounts)
 
 # The events: the ledger was created, an answer was charged, the budget was raised, a token was created or revoked, the
 # owner accepted a restored copy or a clock that was set back.
@@ -126,8 +127,7 @@ def begin_log(connection: Connection, about: str, entry: Entry, *, time: int) ->
 
 def read_account(connection: Connection, *, lock: bool = False) -> tuple[str, Account]:
     """Return what the ledger is about, and its account; a lock keeps other writers out until the transaction ends."""
-    statement = select(accounts)
-    row = connection.execute(statement.with_for_update() if lock else statement).one_or_none()
+    row = connection.execute(_ACCOUNT.with_for_update() if lock else _ACCOUNT).one_or_none()
     if row is None:
         raise DamagedLedgerError("the ledger has no account: restore the newest copy of it")
     if row.format != FORMAT:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
 from postshift._validation import check_count
 from postshift.exceptions import (
@@ -33,6 +33,8 @@ Scope = Literal["learner", "owner"]
 _PREFIXES = {"learner": "psl", "owner": "pso"}
 _FORM = re.compile(r"ps[lo]_([0-9a-f]{8})_[A-Za-z0-9_-]{43}")
 _MINUTE = 60_000_000  # microseconds
+_BY_ID = select(tokens).where(tokens.c.id == bindparam("id"))  # built once: every request needs both
+_REVOKED_AT = select(func.min(log.c.time)).where(log.c.token == bindparam("id"), log.c.event == REVOKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ def check_limits(connection: Connection, token: Token, *, cost: int, time: int) 
 
 def revoked_at(connection: Connection, identifier: str) -> datetime | None:
     """Return when a token was revoked, or None."""
-    time = connection.execute(select(func.min(log.c.time)).where(*_lines(identifier, REVOKED))).scalar()
+    time = connection.execute(_REVOKED_AT, {"id": identifier}).scalar()
     return None if time is None else moment_of(time)
 
 
@@ -204,7 +206,7 @@ def _valid(connection: Connection, token: Token, *, time: int) -> Token:
 
 def _row(connection: Connection, identifier: str) -> Row[Any] | None:
     """Return a stored token, or None."""
-    return connection.execute(select(tokens).where(tokens.c.id == identifier)).one_or_none()
+    return connection.execute(_BY_ID, {"id": identifier}).one_or_none()
 
 
 def _token(row: Row[Any]) -> Token:
