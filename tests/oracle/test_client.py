@@ -39,9 +39,9 @@ from postshift.oracle.app import create_app
 from postshift.oracle.client import onto_sums
 from postshift.oracle.wire import encoded
 from tests.cli.helpers import inside
+from tests.oracle.loopback import free_port, running, service_of, serving
 from tests.oracle.owned import distributions, holdings
 from tests.oracle.proxies import dropping
-from tests.oracle.servers import free_port, running, service_of, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::postshift.exceptions.SmallValidationWarning")
 N_ROWS = 90
