@@ -39,7 +39,7 @@ fuzz: $(VENV)/.dev-ready ## run all fuzzing cases: damaged and hostile files, od
 interruptions: export OPENBLAS_NUM_THREADS := 1
 interruptions: export OMP_NUM_THREADS := 1
 interruptions: export POSTSHIFT_INTERRUPTIONS := 20
-interruptions: $(VENV)/.dev-ready ## interrupt fits that ask an oracle: 20 errors and 20 kills, in Python and in the terminal
+interruptions: $(VENV)/.dev-ready ## interrupt fits that ask an oracle: errors and kills, in Python and in the terminal, also of its server
 	@"$(BIN)/python" -m pytest -n auto tests/interruptions
 
 test-deep: export OPENBLAS_NUM_THREADS := 1

@@ -9,6 +9,7 @@ import os
 import random
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -149,7 +150,7 @@ class RemoteMetric:
     @cached_property
     def about(self) -> About:
         """What the service says of itself; it is asked once."""
-        found = self._json("GET", "/v1/about")
+        found = self._json("GET", "/v1/about", needed="budget")
         return About(
             title=found["title"],
             mode=found["mode"],
@@ -167,7 +168,7 @@ class RemoteMetric:
 
     def budget(self) -> dict[str, Any]:
         """Return the budget now: all of it, what is spent, and what is left."""
-        found: dict[str, Any] = self._json("GET", "/v1/about")["budget"]
+        found: dict[str, Any] = self._json("GET", "/v1/about", needed="budget")["budget"]
         return found
 
     def rows(self) -> dict[str, list[str]]:
@@ -205,7 +206,7 @@ class RemoteMetric:
 
     def asked(self, body: dict[str, Any]) -> NDArray[Any]:
         """Return the answer to the body of a question."""
-        found = self._json("POST", "/v1/answers", json=body)
+        found = self._json("POST", "/v1/answers", needed="answer", json=body)
         return decoded(found["answer"], name="the answer")
 
     def _psi(self, classes: Any) -> ConfusionMetric | None:
@@ -253,9 +254,11 @@ class RemoteMetric:
                 PostshiftWarning,
                 stacklevel=2,
             )
-        return httpx.Client(
+        client = httpx.Client(
             base_url=self.url, headers={"Authorization": f"Bearer {self._token}"}, timeout=60.0, verify=self.verify
         )
+        weakref.finalize(self, client.close)  # if nobody calls close()
+        return client
 
     def close(self) -> None:
         """Close the connection; the next request opens it again."""
@@ -263,12 +266,15 @@ class RemoteMetric:
             self._client.close()
             del self._client
 
-    def _json(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+    def _json(self, method: str, path: str, *, needed: str, **body: Any) -> dict[str, Any]:
         """Return the body of a response."""
+        response = self._request(method, path, **body)
         try:
-            found: dict[str, Any] = self._request(method, path, **body).json()
+            found: dict[str, Any] = response.json()
         except ValueError as error:
             raise RemoteError(f"{self.url}{path} did not answer with JSON: is it a postshift oracle?") from error
+        if not isinstance(found, dict) or needed not in found:
+            raise RemoteError(f"{self.url}{path} did not answer with {needed!r}: is it a postshift oracle?")
         return found
 
     def _request(self, method: str, path: str, **body: Any) -> Any:
