@@ -35,6 +35,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
     "guarantee": "experiments.studies.guarantee",
+    "oracle_adult": "experiments.studies.oracle_adult",
     "verdicts": "experiments.studies.verdicts",
     "subject_to": "experiments.studies.subject_to",
     "adience-shift": "experiments.paper.adience_shift",

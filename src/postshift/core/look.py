@@ -259,6 +259,11 @@ def make_look(
         Algorithm 3*: elicit on the first rows, take the gradient on the second.
     """
     halves = None if halves is None else _checked_halves(halves, val.n_rows)
+    if kind.name == "table":
+        raise SettingError(
+            "the loop asks for confusion matrices or scores, and this oracle counts the rows in the cells of a table: "
+            "give PostShifter the metric from_oracle(oracle, metric=...), which needs one query"
+        )
     if not kind.matrices and linearise == "gradient":
         raise SettingError("linearise='gradient' needs queries of kind 'confusion' and a metric with a gradient")
     if kind.matrices and metric is None:

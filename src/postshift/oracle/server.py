@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from postshift.exceptions import OracleError
+
+_POLL = 0.01  # seconds between looks whether the server has started
+_LONGEST = 30.0  # seconds that a start or an end may take
 
 
 def server_of(
@@ -35,3 +45,23 @@ def server_of(
         timeout_graceful_shutdown=10,
     )
     return uvicorn.Server(config)
+
+
+@contextlib.contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """Serve an application on this machine, from a thread and at a free port, until the block ends; yield its URL."""
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        server = server_of(app)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
+        thread.start()
+        try:
+            end = time.monotonic() + _LONGEST
+            while not server.started:
+                if not thread.is_alive() or time.monotonic() > end:
+                    raise OracleError("the server did not start: is this machine out of memory or sockets?")
+                time.sleep(_POLL)
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=_LONGEST)
