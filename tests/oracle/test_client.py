@@ -8,7 +8,9 @@ import io
 import json
 import logging
 import pickle
+import shutil
 import socket
+import subprocess
 import threading
 import time
 import traceback
@@ -455,6 +457,35 @@ class TestRefusals:
         with remote(served) as metric:
             metric.budget()
         assert not recwarn.list
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+class TestEncryption:
+    """A service with a certificate of its owner's own authority."""
+
+    @pytest.fixture
+    def encrypted(self, held, sqlite_url, tmp_path):
+        """The URL, the token, and the file of the certificate."""
+        files = {"ssl_certfile": str(tmp_path / "certificate.pem"), "ssl_keyfile": str(tmp_path / "key.pem")}
+        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+        words += ["-out", files["ssl_certfile"], "-keyout", files["ssl_keyfile"]]
+        subprocess.run(words, check=True, capture_output=True)
+        service = service_of(held, sqlite_url, tmp_path)
+        with contextlib.closing(service.ledger) as ledger, running(create_app(service), **files) as url:
+            _, token = ledger.create_token("a learner", scope="learner")
+            yield url.replace("http://", "https://"), token, files["ssl_certfile"]
+
+    def test_its_authority_is_named(self, encrypted):
+        url, token, certificate = encrypted
+        with contextlib.closing(RemoteMetric(url, token=token, verify=certificate)) as metric:
+            assert metric.about.n_rows == N_ROWS
+
+    def test_a_certificate_that_is_not_trusted_is_refused_at_once(self, encrypted):
+        url, token, _ = encrypted
+        metric = RemoteMetric(url, token=token, patience=1e9)
+        with pytest.raises(RemoteError, match="certificate that is not trusted here"):
+            metric.budget()
 
 
 class TestOwnMetrics:
