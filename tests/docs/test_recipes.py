@@ -20,6 +20,7 @@ from postshift import MemoryEngine, PostShiftClassifier, PostShifter, Rows, Sess
 from postshift.basis import basis_catalogue
 from postshift.core.influence import influence_fit
 from postshift.core.queries import kind_named, without_queries
+from postshift.exceptions import AnswerError
 from postshift.metrics import ConfusionOracle, GMean, metric_catalogue
 from postshift.report import Facts, render
 from postshift.rules import Choice, Problem, menu
@@ -118,7 +119,17 @@ def test_the_new_engine_passes_the_contract(tmp_path):
     assert int(re.search(r"(\d+) passed", done.stdout).group(1)) >= 12
 
 
-@pytest.mark.parametrize("page", ["metric", "basis", "rule", "engine"])
+def test_an_oracle(followed):
+    names = followed("extend/oracle.md")
+    found = names["shifter"]
+    assert found.base_score_ < found.score_ == np.mean(found.predict(names["eta"]) == names["labels"])
+    assert 0 < found.n_queries_ <= 40
+    wrong = np.roll(names["labels"], 1)
+    with pytest.raises(AnswerError, match="must be"):
+        names["check_oracle"](names["metric"].oracle, wrong, metric=names["Accuracy"](), n_classes=3)
+
+
+@pytest.mark.parametrize("page", ["metric", "basis", "rule", "engine", "oracle"])
 def test_the_places_that_a_recipe_names_exist(page):
     text = (DOCS / "extend" / f"{page}.md").read_text()
     for name in re.findall(r"`((?:src|tests)/[\w./]+)`", text):

@@ -8,10 +8,13 @@ import io
 import json
 import logging
 import pickle
+import shutil
 import socket
+import subprocess
 import threading
 import time
 import traceback
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -33,7 +36,7 @@ from postshift.exceptions import (
     ShapeError,
     SmallValidationWarning,
 )
-from postshift.metrics import ConfusionOracle, GroupGMean, from_labels, from_oracle, from_predictions
+from postshift.metrics import ConfusionOracle, GroupGMean, TableOracle, from_labels, from_oracle, from_predictions
 from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
 from postshift.oracle.client import onto_sums
@@ -65,7 +68,7 @@ def held(request):
 
 @pytest.fixture
 def served(held, sqlite_url, tmp_path):
-    with serving(held, sqlite_url, tmp_path) as found:
+    with serving(held, sqlite_url, tmp_path, kinds=("table", "confusion", "value")) as found:
         yield found
 
 
@@ -101,13 +104,12 @@ def fitted(metric, held, *, order=None, n_bases=3, **how):
     return shifter.fit(probabilities(held)[:, order], **rows)
 
 
-def local_matrices(held, order):
+def local_matrices(held, order, *, kind=ConfusionOracle):
     """The metric of an oracle with the same labels, as matrices, with the classes in another order."""
     labels = np.argsort(order)[held.labels]
     psi = held.psi
     groups = held.groups if hasattr(psi, "n_categories") else None
-    oracle = ConfusionOracle(labels, n_classes=held.n_classes, groups=groups, metric=psi)
-    return from_oracle(oracle, metric=psi, name=psi.name)
+    return from_oracle(kind(labels, n_classes=held.n_classes, groups=groups, metric=psi), metric=psi, name=psi.name)
 
 
 def local_values(held, order):
@@ -123,7 +125,11 @@ def local_values(held, order):
     return from_predictions(score, soft=True, name=held.psi.name)
 
 
-LOCAL = {"confusion": local_matrices, "value": local_values}
+LOCAL = {
+    "table": partial(local_matrices, kind=TableOracle),
+    "confusion": local_matrices,
+    "value": local_values,
+}
 
 
 def result_of(shifter):
@@ -143,7 +149,8 @@ class TestSameAsTheLocalMetric:
             found = fitted(metric, held, method=method, budget=80)
         wanted = fitted(LOCAL[kind](held, np.arange(held.n_classes)), held, method=method, budget=80)
         assert result_of(found) == result_of(wanted)
-        assert served.spent == found.n_queries_ > 2
+        assert served.spent == found.n_queries_
+        assert found.n_queries_ == 1 if kind == "table" else found.n_queries_ > 2
 
     @pytest.mark.parametrize("kind", LOCAL)
     def test_classes_in_another_order(self, kind, held, served):
@@ -329,7 +336,7 @@ class TestRepeatedRequests:
                 assert metric.asked(body) == first
             assert service.ledger.budget().spent == 1
 
-    @pytest.mark.parametrize("kind", LOCAL)
+    @pytest.mark.parametrize("kind", ["confusion", "value"])
     def test_connections_that_break_before_the_answer(self, kind, held, served):
         with remote(served, kind=kind) as metric:
             wanted = fitted(metric, held)
@@ -452,6 +459,35 @@ class TestRefusals:
         assert not recwarn.list
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+class TestEncryption:
+    """A service with a certificate of its owner's own authority."""
+
+    @pytest.fixture
+    def encrypted(self, held, sqlite_url, tmp_path):
+        """The URL, the token, and the file of the certificate."""
+        files = {"ssl_certfile": str(tmp_path / "certificate.pem"), "ssl_keyfile": str(tmp_path / "key.pem")}
+        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+        words += ["-out", files["ssl_certfile"], "-keyout", files["ssl_keyfile"]]
+        subprocess.run(words, check=True, capture_output=True)
+        service = service_of(held, sqlite_url, tmp_path)
+        with contextlib.closing(service.ledger) as ledger, running(create_app(service), **files) as url:
+            _, token = ledger.create_token("a learner", scope="learner")
+            yield url.replace("http://", "https://"), token, files["ssl_certfile"]
+
+    def test_its_authority_is_named(self, encrypted):
+        url, token, certificate = encrypted
+        with contextlib.closing(RemoteMetric(url, token=token, verify=certificate)) as metric:
+            assert metric.about.n_rows == N_ROWS
+
+    def test_a_certificate_that_is_not_trusted_is_refused_at_once(self, encrypted):
+        url, token, _ = encrypted
+        metric = RemoteMetric(url, token=token, patience=1e9)
+        with pytest.raises(RemoteError, match="certificate that is not trusted here"):
+            metric.budget()
+
+
 class TestOwnMetrics:
     """An owner's function: the service names no metric, so that matrices need one from the learner."""
 
@@ -514,9 +550,9 @@ class TestCopies:
 class TestPrivateMode:
     """Answers with noise: the budget is divided, and the same fit again is free."""
 
-    @pytest.mark.parametrize("kind", ["confusion", "value"])
+    @pytest.mark.parametrize("kind", LOCAL)
     def test_a_fit_spends_what_it_may(self, kind, held, sqlite_url, tmp_path):
-        terms = {"mode": "private", "kinds": ("confusion", "value"), "budget": 1_000_000}
+        terms = {"mode": "private", "kinds": tuple(LOCAL), "budget": 1_000_000}
         found = []
         with serving(held, sqlite_url, tmp_path, **terms) as served:
             for _ in range(2):
@@ -527,6 +563,12 @@ class TestPrivateMode:
                 found.append(result_of(shifter))
                 assert 0 < served.spent <= 400_000
         assert found[0] == found[1]
+
+    def test_the_best_kind_is_a_table(self, held, served):
+        with remote(served) as metric:
+            assert metric.oracle().kind == "table"
+            assert fitted(metric, held).n_queries_ == 1
+        assert served.spent == 1
 
     def test_noise_is_removed_where_the_learner_knows_better(self):
         rng = np.random.default_rng(0)

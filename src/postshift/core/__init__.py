@@ -26,5 +26,6 @@ fw_eg          elicit_weights, pi_ew, fw_eg: the algorithms as calls
 influence      influence regression: another way to find a vertex
 =============  ==============================================================================================
 
-Two more modules are helpers: ``archive`` (files without pickle) and ``draws`` (draws of hard labels).
+Three more modules are helpers: ``archive`` (files without pickle), ``draws`` (draws of hard labels) and
+``oracle_checks`` (a conformance suite for oracles).
 """

@@ -7,6 +7,7 @@ import io
 import math
 import os
 import random
+import ssl
 import time
 import warnings
 import weakref
@@ -254,8 +255,9 @@ class RemoteMetric:
                 PostshiftWarning,
                 stacklevel=2,
             )
+        verify = ssl.create_default_context(cafile=self.verify) if isinstance(self.verify, str) else self.verify
         client = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self._token}"}, timeout=60.0, verify=self.verify
+            base_url=self.url, headers={"Authorization": f"Bearer {self._token}"}, timeout=60.0, verify=verify
         )
         weakref.finalize(self, client.close)  # if nobody calls close()
         return client
@@ -288,6 +290,8 @@ class RemoteMetric:
             except httpx.TransportError as error:
                 problem: str = f"{type(error).__name__}: {error}"
                 self.close()
+                if "CERTIFICATE_VERIFY_FAILED" in problem:
+                    raise RemoteError(f"{self.url} has a certificate that is not trusted here ({problem})") from error
             else:
                 if found.status_code not in _AGAIN:
                     return found if found.is_success else _raise_refusal(found, self.url)
