@@ -56,8 +56,8 @@ class TestPartition:
         eta, phi, *_ = grouped(20_000)
         sizes = [partition(rows_of(eta, phi), noise=noise).max() + 1 for noise in (0, 10, 100)]
         assert sizes == sorted(sizes, reverse=True)
-        assert sizes[0] <= MOST_CELLS + 8
-        assert sizes[2] <= 20_000 / (ROWS_OF_NOISE * 100) + 8
+        assert sizes[0] <= MOST_CELLS
+        assert sizes[2] <= 20_000 / (ROWS_OF_NOISE * 100)
 
     def test_a_basis_of_many_values_is_divided_by_its_largest_function(self):
         eta, *_ = grouped(500)
@@ -65,6 +65,13 @@ class TestPartition:
         cells = partition(rows_of(eta, phi), noise=5)
         for cell in range(cells.max() + 1):
             assert len(np.unique(np.argmax(phi[cells == cell], axis=1))) == 1
+
+    @pytest.mark.parametrize("most_cells", [1, 3, 10, 50, 100])
+    def test_there_are_never_more_cells_than_allowed(self, most_cells):
+        eta, phi, *_ = grouped(2000, n_classes=12)
+        cells = partition(rows_of(eta, phi), noise=0, most_cells=most_cells)
+        assert sorted(np.unique(cells)) == list(range(cells.max() + 1))
+        assert cells.max() < most_cells
 
 
 class TestShares:

@@ -41,7 +41,7 @@ from postshift.metrics.penalised import Penalised
 from postshift.metrics.resolve import GROUPS, ResolvedMetric, metadata_names, with_metadata
 from postshift.rules.choice import Choice, Chosen, unfinished
 from postshift.rules.fitted import Rule
-from postshift.rules.from_table import fit_from_table
+from postshift.rules.from_table import MOST_CELLS, fit_from_table
 from postshift.rules.menu import AUTOMATIC, menu, noisy_menu, rule_named
 from postshift.rules.problem import Problem
 from postshift.rules.scoring import HeldOut
@@ -143,7 +143,8 @@ class Task:
     def _fit(self, choice: Choice, fold_groups: Any) -> Fit[Chosen]:
         """Return the fit of a choice by queries."""
         if self._asks_a_table:
-            return fit_from_table(choice, self.problem, noise=self._noise)
+            most_cells = getattr(self.oracle, "most_cells", MOST_CELLS)
+            return fit_from_table(choice, self.problem, noise=self._noise, most_cells=most_cells)
         return choice.fit(self.problem, fold_groups=fold_groups)
 
     def _run(self, session: Session[Chosen], step: Callable[[str], None]) -> Chosen:

@@ -34,6 +34,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _AGAIN = (429, 502, 503, 504)
 _WANTED = ("table", "confusion", "value")  # the best first
 _SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion", "value": "soft"}
+_SHOWN_IN_PRIVATE: dict[str, KindName] = {**_SHOWN_AS, "confusion": "table"}  # one table is worth more than some steps
 _ENDED = ("over_budget", "token_budget")
 
 
@@ -57,6 +58,8 @@ class About:
         Number of validation rows, and of categories: classes, or (group, class) pairs.
     scale : float
         The width of the range of the metric.
+    most_counts : int
+        The most counts of an answer.
     allowance : int
         The most that this token may spend, of the whole budget.
     budget : mapping
@@ -73,6 +76,7 @@ class About:
     n_rows: int
     n_categories: int
     scale: float
+    most_counts: int
     allowance: int
     budget: Mapping[str, Any] = field(repr=False)
 
@@ -87,8 +91,9 @@ class RemoteMetric:
 
     Give it to an estimator as ``metric``. The validation rows are those of the service, in its order (:meth:`rows`).
     The best kind of question that the service allows is used: a table (one question, then everything is fitted at
-    home), confusion matrices, or values. The same question is never paid twice, so a broken connection costs nothing,
-    and neither does a second fit with the same data.
+    home), confusion matrices, or values. In private mode, confusion matrices are asked for once, as a table. The same
+    question is never paid twice, so a broken connection costs nothing, and neither does a second fit with the same
+    data.
 
     Parameters
     ----------
@@ -163,6 +168,7 @@ class RemoteMetric:
             n_rows=found["rows"],
             n_categories=found["categories"],
             scale=found["scale"],
+            most_counts=found["most_counts"],
             allowance=found["allowance"],
             budget=found["budget"],
         )
@@ -192,23 +198,32 @@ class RemoteMetric:
         kind : {"table", "confusion", "soft", "hard"}, optional
             The kind of query; by default the best one that is allowed.
         """
-        shown = kind or _SHOWN_AS[self._best_kind()]
+        shown = kind or self._shown_as[self._best_kind()]
         return RemoteOracle(self, kind=shown, order=self._order(classes))
 
     def as_metric(self, classes: Any) -> OracleMetric:
         """Return the metric in the form that the estimators work with."""
         kind = self._best_kind()
         return from_oracle(
-            self.oracle(classes=classes, kind=_SHOWN_AS[kind]),
+            self.oracle(classes=classes, kind=self._shown_as[kind]),
             metric=None if kind == "value" else self._psi(classes),
             name=self.about.metric_name,
             scale=self.about.scale,
         )
 
+    def asks(self, kind: str) -> bool:
+        """Return whether questions of this kind are asked."""
+        return kind == self.kind or (self.kind is None and kind in self.about.kinds)
+
     def asked(self, body: dict[str, Any]) -> NDArray[Any]:
         """Return the answer to the body of a question."""
         found = self._json("POST", "/v1/answers", needed="answer", json=body)
         return decoded(found["answer"], name="the answer")
+
+    @property
+    def _shown_as(self) -> dict[str, KindName]:
+        """The kind of query for each kind of question."""
+        return _SHOWN_IN_PRIVATE if self.about.is_private else _SHOWN_AS
 
     def _psi(self, classes: Any) -> ConfusionMetric | None:
         """Return the metric as a function of the confusion matrix."""
@@ -330,6 +345,13 @@ class RemoteOracle:
         """The standard deviation of a count of rows; 0 for exact answers."""
         return math.sqrt(MICRO / self._share) if self._private else 0.0
 
+    @property
+    def most_cells(self) -> int:
+        """The most cells of a table that the service answers."""
+        about = self._metric.about
+        n_columns = 1 if self._metric.asks("table") else len(about.classes)
+        return about.most_counts // (about.n_categories * n_columns)
+
     def expect(self, n_queries: int) -> None:
         """Divide what may be spent among this many queries."""
         self._share = max(1, self._affordable() // max(1, n_queries)) if self._private else 1
@@ -358,8 +380,13 @@ class RemoteOracle:
         return self._metric.asked({"kind": kind, "cost": self._share, **arrays})
 
     def _table(self, query: Query) -> FloatArray:
-        """Return the counts (K, R) of a partition."""
-        counts = self._asked("table", cells=encoded(query.predictions, "u4"))
+        """Return the counts (K, R) of a partition; without tables, from the confusion matrices of constant labels."""
+        cells = encoded(query.predictions, "u4")
+        if self._metric.asks("table"):
+            counts = self._asked("table", cells=cells)
+        else:
+            labels = encoded(np.zeros(query.n_rows, dtype=np.intp), "u1")
+            counts = self._asked("confusion", predictions=labels, cells=cells)[:, :, 0] / GRID
         return np.asarray(counts[:, self._categories], dtype=np.float64)
 
     def _value(self, query: Query) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from postshift._validation import check_count
 from postshift.exceptions import KindError, QuestionError, SettingError
-from postshift.oracle.answers import Answers, Question
+from postshift.oracle.answers import MOST_COUNTS, Answers, Question
 from postshift.oracle.charges import Answered, Charge
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings, KindOfAnswer, Mode
 from postshift.oracle.ledger import Ledger
@@ -93,6 +93,7 @@ class Service:
             "categories": holdings.n_categories,
             "rows": holdings.n_rows,
             "grid": GRID,
+            "most_counts": MOST_COUNTS,
             "unit": "micro-rho" if terms.mode == "private" else "queries",
         }
 

@@ -45,9 +45,9 @@ _FLOOR = 1e-6  # of eta, before its logarithm
 _PASSES = 2  # the variances of the second pass are those of the first fit
 
 
-def fit_from_table(choice: Choice, problem: Problem, *, noise: float) -> Fit[Chosen]:
+def fit_from_table(choice: Choice, problem: Problem, *, noise: float, most_cells: int = MOST_CELLS) -> Fit[Chosen]:
     """Ask for the counts of a partition, then fit and choose with what they say; ``noise`` is that of a count."""
-    cells = partition(problem.val, noise=noise)
+    cells = partition(problem.val, noise=noise, most_cells=min(most_cells, MOST_CELLS))
     shape = int(cells.max()) + 1, problem.n_categories
     text = f"the categories of the rows in {shape[0]} cells"
     query = Query(key="table", kind="table", text=text, n_rows=problem.val.n_rows, shape=shape, _predict=lambda: cells)
@@ -73,22 +73,33 @@ class Shares:
         return np.stack([each.T @ query.predictions for each in weighted]) / query.n_rows
 
 
-def partition(rows: Rows, *, noise: float) -> IntArray:
+def partition(rows: Rows, *, noise: float, most_cells: int = MOST_CELLS) -> IntArray:
     """Return the cell of each row: by its basis functions, its likeliest class, and how likely that is.
 
-    Cells are large enough that the noise of their counts is small, and not too many.
+    Cells are large enough that the noise of their counts is small. If there would be more than ``most_cells``, basis
+    functions or likeliest classes are not told apart.
     """
-    size = max(LEAST_ROWS, ROWS_OF_NOISE * noise, rows.n_rows / MOST_CELLS)
-    likeliest = np.argmax(rows.eta, axis=1)
-    _, kinds = np.unique(np.column_stack([_patterns(rows.phi), likeliest]), axis=0, return_inverse=True)
-    order = np.lexsort((rows.eta.max(axis=1), kinds.reshape(-1)))
-    kind, counts = kinds.reshape(-1)[order], np.bincount(kinds.reshape(-1))
-    place = np.arange(rows.n_rows) - (np.cumsum(counts) - counts)[kind]  # of a row among its kind
-    n_bins = np.maximum(1, np.round(counts / size)).astype(np.intp)
+    kinds = _kinds(rows, most=max(1, most_cells // 2))
+    counts = np.bincount(kinds)
+    size = max(LEAST_ROWS, ROWS_OF_NOISE * noise, 2 * rows.n_rows / most_cells)
+    n_bins = np.maximum(1, np.floor(counts / size)).astype(np.intp)
     first = np.cumsum(n_bins) - n_bins
+    order = np.lexsort((rows.eta.max(axis=1), kinds))
+    kind = kinds[order]
+    place = np.arange(rows.n_rows) - (np.cumsum(counts) - counts)[kind]  # of a row among its kind
     cells = np.empty(rows.n_rows, dtype=np.intp)
     cells[order] = first[kind] + place * n_bins[kind] // counts[kind]
     return cells
+
+
+def _kinds(rows: Rows, *, most: int) -> IntArray:
+    """Return a number ``0, 1, ...`` for each row: of its basis functions and likeliest class, if these are few."""
+    likeliest, patterns = np.argmax(rows.eta, axis=1), _patterns(rows.phi)
+    for told_apart in ((patterns, likeliest), (likeliest,), (patterns,)):
+        found, numbers = np.unique(np.column_stack(told_apart), axis=0, return_inverse=True)
+        if len(found) <= most:
+            return np.asarray(numbers.reshape(-1))
+    return np.zeros(rows.n_rows, dtype=np.intp)
 
 
 def _patterns(phi: FloatArray) -> IntArray:
