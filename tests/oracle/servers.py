@@ -61,7 +61,7 @@ def serving(service, **limits):
     Tokens without ``per_minute`` are not limited; ``limits`` go to ``create_app``.
     """
     tokens = {scope: service.ledger.create_token(scope, scope=scope)[1] for scope in ("learner", "owner")}
-    with socket.socket() as place:
+    with socket.socket(proto=socket.IPPROTO_TCP) as place:  # with it, asyncio sends without delay
         place.bind(("127.0.0.1", 0))
         server = server_of(create_app(service, **limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
