@@ -34,6 +34,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "brute_force": "experiments.studies.brute_force",
     "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
+    "oracle_games": "experiments.studies.oracle_games",
     "guarantee": "experiments.studies.guarantee",
     "verdicts": "experiments.studies.verdicts",
     "subject_to": "experiments.studies.subject_to",
