@@ -315,8 +315,8 @@ def reading(cells: list[Cell]) -> str:
         "*Right* is the share of games that the attacker wins; half are won without any answer. *Above* is that share "
         "less the bound, in standard errors: an attack that reaches the bound is above it in half of the cells in the "
         f"long run, and more than {ERRORS} errors above it in one cell of 700. For a table asked once, the "
-        "noise is coarse, so the best chance is a little below the bound, most at rho 0.5. More queries do not help: what counts is "
-        f"their total cost. Each cell has {min(each.games for each in cells):,} games or more."
+        "noise is coarse, so the best chance is a little below the bound, most at rho 0.5. More queries do not help: "
+        f"what counts is their total cost. Each cell has {min(each.games for each in cells):,} games or more."
     )
 
 
