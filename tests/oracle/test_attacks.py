@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import numpy as np
@@ -21,9 +22,10 @@ from postshift.oracle.attacks import (
     least_squares,
     lever,
 )
+from postshift.oracle.client import RemoteMetric
 from postshift.oracle.holdings import Holdings
 from postshift.oracle.privacy import MICRO, attack_bound
-from tests.oracle.served import learner_of
+from tests.oracle.loopback import serving
 
 ATTACKS = ["differencing", "lever", "lever with rounded answers", "least squares", "binary codes"]
 PAIRS = [(0, 0), (1, 0), (0, 1), (1, 1)]  # class and group
@@ -85,6 +87,16 @@ def guesses(name, ask, known, rows, *, least_changed, step=2.0**-20):
         "binary codes": binary_codes,
     }
     return attacks[name](ask, known, rows)
+
+
+@contextlib.contextmanager
+def learner_of(held, folder, *, mode, budget):
+    """Yield a learner's connection to a new service that holds these rows and answers values."""
+    with (
+        serving(held, folder / "ledger.db", folder, mode=mode, kinds=("value",), budget=budget) as served,
+        contextlib.closing(RemoteMetric(served.url, token=served.token, patience=10)) as metric,
+    ):
+        yield metric
 
 
 class Counted:
