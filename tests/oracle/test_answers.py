@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postshift.exceptions import QuestionError
+from postshift.exceptions import MissingClassError, QuestionError
 from postshift.metrics import from_labels
 from postshift.oracle.answers import MOST_COUNTS, Answers, Question
 from postshift.oracle.wire import GRID, on_grid
@@ -109,6 +109,16 @@ class TestValue:
         held = holdings(metric=from_labels(fails), groups=None, group_names=())
         found = Answers(held, "trusted").answer(question("value", "trusted", predictions=held.labels))
         assert np.isnan(found)
+
+
+class TestWithoutRowsOfACategory:
+    def test_only_private_mode_answers(self):
+        """In private mode, whether the service starts must not depend on a row's label."""
+        held = holdings(4, labels=np.zeros(4, int), groups=np.zeros(4, int))
+        shown = np.zeros(4, int)
+        assert np.isfinite(Answers(held, "private").answer(Question(kind="value", cost=1000, predictions=shown)))
+        with pytest.raises(MissingClassError):
+            Answers(held, "trusted")
 
 
 class TestRefusals:

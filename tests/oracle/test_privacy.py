@@ -165,3 +165,12 @@ def test_how_far_a_single_count_exceeds_the_bound(rho, above):
     exact = probabilities(variance_of(micro(rho), sensitivity2=Fraction(1)), 200)
     best = 0.5 + np.abs(exact[1:] - exact[:-1]).sum() / 4
     assert 0 < best - attack_bound(micro(rho)) < above
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.1, 0.5, 1, 5])
+def test_two_counts_of_a_table_stay_below_the_bound(rho):
+    """A row moves two counts by one. The best guess reads their difference, which is 1 or -1, and noise."""
+    one = probabilities(variance_of(micro(rho), sensitivity2=Fraction(2)), 300)
+    noise = np.convolve(one, one)
+    best = 0.5 + np.abs(noise[2:] - noise[:-2]).sum() / 4
+    assert attack_bound(micro(rho)) - 0.02 < best <= attack_bound(micro(rho))

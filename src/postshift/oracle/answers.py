@@ -93,7 +93,8 @@ class Answers:
 
     def __init__(self, holdings: Holdings, mode: Mode) -> None:
         self.holdings, self.mode = holdings, mode
-        self._oracle = _oracle_of(holdings)
+        # In private mode it is not needed, and whether a class has rows must not decide if there is a service.
+        self._oracle = _oracle_of(holdings) if mode == "trusted" else None
         if mode == "private" and holdings.psi is None:
             raise QuestionError(
                 f"metric {getattr(holdings.goal, 'name', '')!r} reads single rows, and private mode answers counts "

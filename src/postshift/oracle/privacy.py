@@ -74,8 +74,9 @@ def epsilon_of(micro_rho: int, *, delta: float) -> float:
 def attack_bound(micro_rho: int) -> float:
     """Return the largest chance to guess right which of two equally likely values a row has, after this cost.
 
-    It is the bound for Gaussian noise, Phi(sqrt(2 rho) / 2), and holds for any number of queries. A single count with
-    discrete noise that spends all of rho exceeds it a little: by 0.0001 at rho 0.01, 0.001 at 0.1 and 0.008 at 0.5.
+    It is the bound for Gaussian noise, Phi(sqrt(2 rho) / 2), and holds for any number of queries. The service's answers
+    stay below it: a row moves two counts, and equal evidence for both values is possible. A single count with discrete
+    noise that spends all of rho would exceed it a little: by 0.0001 at rho 0.01, 0.001 at 0.1 and 0.008 at 0.5.
 
     Examples
     --------
