@@ -236,8 +236,8 @@ def make_page(results: Results) -> str:
     about = (
         f"Means over {len(results.seeds)} runs: {N_SPLITS} splits, each with fresh noise. Every run asks a real "
         "service over a socket. *No queries* is the inverse prior, which needs no answer: it is what a private answer "
-        f"has to beat. {LARGE:,} rows are the paper's validation rows and half of the test rows; the other half is tested. "
-        "*Goal*: for the mean, and for the tenth percentile."
+        f"has to beat. {LARGE:,} rows are the paper's validation rows and half of the test rows; the other half is "
+        "tested. *Goal*: for the mean, and for the tenth percentile."
     )
     twin = (
         "With exact answers, the service and the same metric on this machine give "

@@ -200,6 +200,20 @@ def accept(
     console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
 
 
+@app.command(epilog=EXIT_CODES)
+def demo(*, quiet: Quiet = False, json: Json = False, debug: Debug = False) -> None:  # noqa: ARG001
+    """Play owner, learner and attacker on this machine, with data that come with scikit-learn.
+
+    Example: postshift oracle demo
+    """
+    from postshift.cli.oracle_demo import play
+
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found = play(console)
+    console.result(found)
+
+
 # -- tokens -------------------------------------------------------------------------------------------
 
 
