@@ -20,7 +20,7 @@ FETCHED = dict.fromkeys(("script", "img", "iframe", "source", "video", "audio", 
 FETCHED |= {"link": "href", "use": "href", "object": "data"}
 NAVIGATION = {"canonical", "next", "prev", "search", "index", "author", "copyright"}  # <link> that loads nothing
 MODULES = ("postshift", *(f"postshift.{name}" for name in ("estimators", "metrics", "basis", "rules", "engines")))
-MODULES += tuple(f"postshift.{name}" for name in ("report", "persistence", "baselines", "datasets"))
+MODULES += tuple(f"postshift.{name}" for name in ("report", "persistence", "baselines", "datasets", "oracle"))
 
 
 @dataclass

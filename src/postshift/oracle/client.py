@@ -54,8 +54,8 @@ class About:
         The name of the metric; None if it is the owner's own function.
     classes, groups : tuple of str
         Names of the classes and groups.
-    n_rows, n_categories : int
-        Number of validation rows, and of categories: classes, or (group, class) pairs.
+    n_categories, n_rows : int
+        Number of categories (classes, or pairs of group and class), and of validation rows.
     scale : float
         The width of the range of the metric.
     most_counts : int
