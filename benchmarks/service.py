@@ -1,9 +1,9 @@
 """The metric as a service: queries a second, latencies and memory, with 64 clients at once and 10^5 rows.
 
 ``python -m benchmarks.service`` starts ``postshift oracle serve`` with an SQLite ledger, in private mode and in trusted
-mode, and beside it one bare FastAPI endpoint that parses the same bodies. The same clients ask both, in turns. It prints
-the figures; ``--store`` writes ``docs/results/service_bench.csv``, ``service_memory.csv`` and the page. It takes some
-minutes and needs an idle machine.
+mode, and beside it one bare FastAPI endpoint that parses the same bodies. The same clients ask both, in turns. It
+prints the figures; ``--store`` writes ``docs/results/service_bench.csv``, ``service_memory.csv`` and the page. It takes
+a quarter of an hour and needs an idle machine.
 
 ====================  =========================================================================
 answers               what is asked
@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from experiments.harness.files import versions
 COST = {PRIVATE: 1000, TRUSTED: 1}  # micro-rho; queries
 REPEATED = {STORED: b'"repeated": true', OTHER_TEXT: b'"repeated": true', NEW: b'"repeated": false'}
 MODES = (PRIVATE, TRUSTED)
+TICK = 0.01  # seconds: the clock of a process
 N_STEPS = 20  # looks at the memory
 
 
@@ -53,15 +53,10 @@ class Measurement:
 
     def __init__(self, ours: Server, theirs: Server, *, mode: str, n_rows: int, n_clients: int) -> None:
         self._ours, self._mode, self._n_rows, self._n_clients = ours, mode, n_rows, n_clients
-        self._service = Clients(ours.url, token=ours.token, n_clients=n_clients)
-        self._bare = Clients(theirs.url, token=theirs.token, n_clients=n_clients)
+        self._service = Clients(ours, n_clients=n_clients)
+        self._bare = Clients(theirs, n_clients=n_clients)
         self._bodies = {kind: Bodies.of(kind, mode=mode, n_rows=n_rows, cost=COST[mode]) for kind in KINDS}
         self._numbers, self._texts = count(), count(1)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._service.close()
-        self._bare.close()
 
     def speed(self, kind: str, *, n_queries: int, rounds: int) -> list[Figures]:
         """Return the figures of one kind of query: all kinds of answers in turns, the median of several rounds."""
@@ -89,10 +84,11 @@ class Measurement:
         return [_said(self._figures(kind, answers, found[1:], others.cores)) for answers, found in loads.items()]
 
     def memory(self, *, n_queries: int) -> list[Memory]:
-        """Return the memory of the service along new queries of all kinds, after a tenth as many that warm it up."""
-        self._service.send(self._new(n_queries=n_queries // 10, kinds=KINDS), wanted=REPEATED[NEW])
-        found: list[Memory] = []
-        for done, wanted in pairwise([0, *np.linspace(0, n_queries, N_STEPS + 1, dtype=int).tolist()]):
+        """Return the memory of the service along new queries of all kinds, after a fifth as many that warm it up."""
+        warm = n_queries // 5
+        steps = [0, warm, *np.linspace(0, n_queries, N_STEPS + 1, dtype=int)[1:] + warm]
+        found = [Memory(mode=self._mode, queries=0, mb=self._ours.memory)]
+        for done, wanted in pairwise(map(int, steps)):
             self._service.send(self._new(n_queries=wanted - done, kinds=KINDS), wanted=REPEATED[NEW])
             found.append(Memory(mode=self._mode, queries=wanted, mb=self._ours.memory))
         return found
@@ -117,20 +113,26 @@ class Measurement:
             p50_ms=float(p50),
             p95_ms=float(p95),
             p99_ms=float(p99),
-            client_cores=float(np.median([load.cpu / load.wall for load in loads])),
+            cpu_ms=1e3 * max(TICK, sum(load.cpu for load in loads)) / len(latencies),
+            client_cores=float(np.median([load.client_cpu / load.wall for load in loads])),
             others=others,
             versions=versions("fastapi", "uvicorn", "sqlalchemy"),
         )
 
 
-def measured(mode: str, *, n_rows: int, n_clients: int, n_queries: int, rounds: int) -> tuple[list[Figures], list[Memory]]:
+def measured(
+    mode: str, *, n_rows: int, n_clients: int, n_queries: int, rounds: int
+) -> tuple[list[Figures], list[Memory]]:
     """Return the figures of one mode."""
-    with tempfile.TemporaryDirectory() as folder, bare() as theirs:
-        with service(Path(folder) / "labels", mode=mode, n_rows=n_rows) as ours:
-            with closing(Measurement(ours, theirs, mode=mode, n_rows=n_rows, n_clients=n_clients)) as measurement:
-                size = {"n_queries": n_queries // 10, "rounds": rounds}
-                found = [each for kind in KINDS for each in measurement.speed(kind, **size)]
-                return found, measurement.memory(n_queries=n_queries)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        bare() as theirs,
+        service(Path(folder) / "labels", mode=mode, n_rows=n_rows) as ours,
+    ):
+        measurement = Measurement(ours, theirs, mode=mode, n_rows=n_rows, n_clients=n_clients)
+        memory = measurement.memory(n_queries=n_queries)
+        size = {"n_queries": n_queries // 10, "rounds": rounds}
+        return [each for kind in KINDS for each in measurement.speed(kind, **size)], memory
 
 
 def _said(figures: Figures) -> Figures:
@@ -138,7 +140,8 @@ def _said(figures: Figures) -> Figures:
     print(
         f"{figures.mode:8} {figures.kind:10} {figures.answers:18} {figures.body_kb:6.0f} kB: "
         f"{figures.per_second:7.1f} queries/s, p50 {figures.p50_ms:7.1f} ms, p95 {figures.p95_ms:7.1f} ms, "
-        f"p99 {figures.p99_ms:7.1f} ms, clients {figures.client_cores:.2f} cores, others {figures.others:.2f} cores",
+        f"p99 {figures.p99_ms:7.1f} ms, CPU {figures.cpu_ms:5.2f} ms, clients {figures.client_cores:.2f} cores, "
+        f"others {figures.others:.2f} cores",
         flush=True,
     )
     return figures
@@ -160,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = {"n_rows": int(given.rows), "n_clients": given.clients, "n_queries": int(given.queries)}
     for mode in given.modes:
         found, memory = measured(mode, **size, rounds=given.rounds)
-        print(f"{mode:8} {memory_in_words(memory)}", flush=True)
+        print(memory_in_words(memory), flush=True)
         figures += found
         memories += memory
     if given.store:

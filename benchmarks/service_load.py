@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.service_servers import Server
 from benchmarks.timing import FailedError
 from postshift.oracle.wire import encoded
 
@@ -70,7 +71,8 @@ class Load:
 
     latencies: np.ndarray  # seconds, of each query
     wall: float
-    cpu: float  # seconds, of the process of the clients
+    cpu: float  # seconds, of the process of the server
+    client_cpu: float  # seconds, of the process of the clients
 
     @property
     def per_second(self) -> float:
@@ -83,17 +85,15 @@ class Clients:
 
     Parameters
     ----------
-    url : str
-        The address of a server on this machine.
-    token : str
-        The token of a learner; the bare endpoint ignores it.
+    server : Server
+        A server on this machine.
     n_clients : int
         How many.
     """
 
-    def __init__(self, url: str, *, token: str, n_clients: int) -> None:
-        self._host, self._n_clients = url.removeprefix("http://"), n_clients
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    def __init__(self, server: Server, *, n_clients: int) -> None:
+        self._server, self._n_clients = server, n_clients
+        self._headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
 
     def send(self, bodies: Iterable[bytes], *, wanted: bytes) -> Load:
         """Send all bodies; raise unless every answer has status 200 and has the bytes ``wanted``."""
@@ -101,7 +101,7 @@ class Clients:
         ready = threading.Barrier(self._n_clients + 1)
 
         def work() -> None:
-            with contextlib.closing(http.client.HTTPConnection(self._host, timeout=_TIMEOUT)) as connection:
+            with contextlib.closing(http.client.HTTPConnection(self._server.host, timeout=_TIMEOUT)) as connection:
                 connection.connect()
                 ready.wait(_TIMEOUT)
                 while not failures and (body := _next(queue, lock)) is not None:
@@ -117,13 +117,17 @@ class Clients:
         for each in threads:
             each.start()
         ready.wait(_TIMEOUT)
-        wall, cpu = time.perf_counter(), time.process_time()
+        before = self._clocks()
         for each in threads:
             each.join()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        wall, cpu, client_cpu = self._clocks() - before
         if failures:
             raise failures[0]
-        return Load(latencies=np.array(latencies), wall=wall, cpu=cpu)
+        return Load(latencies=np.array(latencies), wall=wall, cpu=cpu, client_cpu=client_cpu)
+
+    def _clocks(self) -> np.ndarray:
+        """Return the seconds of all clocks: wall, server, clients."""
+        return np.array([time.perf_counter(), self._server.cpu, time.process_time()])
 
     def _asked(self, connection: http.client.HTTPConnection, body: bytes, *, wanted: bytes) -> float:
         """Send a query and read its answer; return the seconds."""
@@ -141,4 +145,3 @@ def _next(queue: Iterator[bytes], lock: threading.Lock) -> bytes | None:
     """Return the next body, or None; threads share the queue."""
     with lock:
         return next(queue, None)
-

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ _LONGEST = 60.0  # seconds that a start or an end may take
 class Server:
     """A running server: its address, the token of a learner, and its process."""
 
-    url: str
+    host: str
     token: str
     process: psutil.Process
 
@@ -38,6 +39,11 @@ class Server:
     def memory(self) -> float:
         """The memory of the process (RSS) in MB."""
         return float(self.process.memory_info().rss / 1e6)
+
+    @property
+    def cpu(self) -> float:
+        """The processor time of the process in seconds."""
+        return float(sum(self.process.cpu_times()[:2]))
 
 
 def owned(folder: Path, *, mode: str, n_rows: int) -> str:
@@ -58,7 +64,7 @@ def service(folder: Path, *, mode: str, n_rows: int) -> Iterator[Server]:
     token = owned(folder, mode=mode, n_rows=n_rows)
     port = _free_port()
     with _process(*ORACLE, "serve", str(folder), "--port", str(port), "--quiet", port=port) as process:
-        yield Server(url=f"http://127.0.0.1:{port}", token=token, process=process)
+        yield Server(host=f"127.0.0.1:{port}", token=token, process=process)
 
 
 @contextmanager
@@ -66,15 +72,18 @@ def bare() -> Iterator[Server]:
     """Serve the bare endpoint until the block ends."""
     port = _free_port()
     with _process("benchmarks.service_bare", str(port), port=port) as process:
-        yield Server(url=f"http://127.0.0.1:{port}", token="none", process=process)  # noqa: S106
+        yield Server(host=f"127.0.0.1:{port}", token="none", process=process)  # noqa: S106
 
 
 @contextmanager
 def _process(module: str, *words: str, port: int) -> Iterator[psutil.Process]:
     """Run a module that serves at a port; stop it when the block ends."""
-    with subprocess.Popen([sys.executable, "-m", module, *words], cwd=ROOT, env=_environment()) as running:  # noqa: S603
+    command, how = [sys.executable, "-m", module, *words], {"cwd": ROOT, "env": _environment()}
+    with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stderr=errors, **how) as running:  # noqa: S603
         try:
-            _wait_for(port, running)
+            if not _answers(port, running):
+                errors.seek(0)
+                raise SystemExit(f"{module} did not start: {errors.read().decode()}")
             yield psutil.Process(running.pid)
         finally:
             running.terminate()
@@ -106,8 +115,8 @@ def _free_port() -> int:
         return int(place.getsockname()[1])
 
 
-def _wait_for(port: int, running: subprocess.Popen[bytes]) -> None:
-    """Wait until a server takes connections."""
+def _answers(port: int, running: subprocess.Popen[bytes]) -> bool:
+    """Wait until a server takes connections; return whether it does."""
     end = time.monotonic() + _LONGEST
     while running.poll() is None and time.monotonic() < end:
         try:
@@ -115,5 +124,5 @@ def _wait_for(port: int, running: subprocess.Popen[bytes]) -> None:
         except OSError:
             time.sleep(0.05)
         else:
-            return
-    raise SystemExit("the server did not start")
+            return True
+    return False
