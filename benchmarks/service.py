@@ -99,8 +99,8 @@ class Measurement:
 
     def _figures(self, kind: str, answers: str, loads: Sequence[Load], others: float) -> Figures:
         """Return the figures of several loads."""
-        latencies = 1e3 * np.concatenate([load.latencies for load in loads])
-        p50, p95, p99 = np.percentile(latencies, [50, 95, 99])
+        n_queries = sum(len(load.latencies) for load in loads)
+        p50, p95, p99 = np.median([np.percentile(1e3 * load.latencies, [50, 95, 99]) for load in loads], axis=0)
         return Figures(
             mode=self._mode,
             kind=kind,
@@ -108,12 +108,12 @@ class Measurement:
             rows=self._n_rows,
             clients=self._n_clients,
             body_kb=len(self._bodies[kind].version(0)) / 1e3,
-            queries=len(latencies),
+            queries=n_queries,
             per_second=float(np.median([load.per_second for load in loads])),
             p50_ms=float(p50),
             p95_ms=float(p95),
             p99_ms=float(p99),
-            cpu_ms=1e3 * max(TICK, sum(load.cpu for load in loads)) / len(latencies),
+            cpu_ms=1e3 * max(TICK, sum(load.cpu for load in loads)) / n_queries,
             client_cores=float(np.median([load.client_cpu / load.wall for load in loads])),
             others=others,
             versions=versions("fastapi", "uvicorn", "sqlalchemy"),
@@ -131,7 +131,7 @@ def measured(
     ):
         measurement = Measurement(ours, theirs, mode=mode, n_rows=n_rows, n_clients=n_clients)
         memory = measurement.memory(n_queries=n_queries)
-        size = {"n_queries": n_queries // 10, "rounds": rounds}
+        size = {"n_queries": n_queries // 20, "rounds": rounds}
         return [each for kind in KINDS for each in measurement.speed(kind, **size)], memory
 
 
@@ -152,22 +152,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, default=1e5)
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--queries", type=float, default=1e4, help="along which memory is measured; a tenth in a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", type=float, default=1e4, help="along which memory is measured")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--store", action="store_true", help=f"put the figures into docs/results/{NAME}.csv")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(arguments)
-    figures: list[Figures] = []
-    memories: list[Memory] = []
     size = {"n_rows": int(given.rows), "n_clients": given.clients, "n_queries": int(given.queries)}
     for mode in given.modes:
-        found, memory = measured(mode, **size, rounds=given.rounds)
+        figures, memory = measured(mode, **size, rounds=given.rounds)
         print(memory_in_words(memory), flush=True)
-        figures += found
-        memories += memory
-    if given.store:
-        store(figures, memories, given.out)
+        if given.store:
+            store(figures, memory, given.out)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ Line = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of one kind of query and answer; ``per_second`` is the median of the rounds."""
+    """The figures of one kind of query and answer; medians of several rounds, CPU time their mean."""
 
     mode: str
     kind: str
@@ -116,9 +116,10 @@ ledger. *stored*: the same body again. *stored, other text*: the same query with
 its answer comes from the ledger, as for the first repetition after a restart of the server. *new*: the answer is
 computed, charged and on disk before it is sent. In private mode it has noise, and is sent at a multiple of 50 ms.
 
-All four are measured in turns with the same clients. *CPU* is the processor time of the server for a query. *time /
-bare*: the time of a query in proportion to the bare endpoint's. *clients' cores*: how busy the clients were; below 1
-they do not limit what is measured. *others' cores*: the number of cores that other programs kept busy.
+All four are measured in turns with the same clients; the figures are medians of the rounds. *CPU* is the processor
+time of the server for a query, the mean of all. *time / bare*: the time of a query in proportion to the bare
+endpoint's. *clients' cores*: how busy the clients were; below 1 they do not limit what is measured. *others' cores*:
+the number of cores that other programs kept busy.
 
 {markdown(head, [_cells(line, lines) for line in lines], n_texts=3)}
 
