@@ -18,7 +18,9 @@ new                   the service, new queries: answered, charged and stored
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, pairwise
 from pathlib import Path
@@ -77,11 +79,15 @@ class Measurement:
             NEW: lambda: self._service.send(self._new(n_queries=few, kinds=[kind]), wanted=REPEATED[NEW]),
         }
         loads: dict[str, list[Load]] = {answers: [] for answers in sends}
+        disk = fsync_ms()
         with Others() as others:
             for _ in range(rounds + 1):  # the first warms up
                 for answers, send in sends.items():
                     loads[answers].append(send())
-        return [_said(self._figures(kind, answers, found[1:], others.cores)) for answers, found in loads.items()]
+        return [
+            _said(self._figures(kind, answers, found[1:], others=others.cores, disk=disk))
+            for answers, found in loads.items()
+        ]
 
     def memory(self, *, n_queries: int) -> list[Memory]:
         """Return the memory of the service along new queries of all kinds, after a fifth as many that warm it up."""
@@ -97,7 +103,7 @@ class Measurement:
         """Return bodies of queries that were not sent yet, of several kinds in turns."""
         return (self._bodies[kinds[place % len(kinds)]].version(next(self._numbers)) for place in range(n_queries))
 
-    def _figures(self, kind: str, answers: str, loads: Sequence[Load], others: float) -> Figures:
+    def _figures(self, kind: str, answers: str, loads: Sequence[Load], *, others: float, disk: float) -> Figures:
         """Return the figures of several loads."""
         n_queries = sum(len(load.latencies) for load in loads)
         p50, p95, p99 = np.median([np.percentile(1e3 * load.latencies, [50, 95, 99]) for load in loads], axis=0)
@@ -116,6 +122,7 @@ class Measurement:
             cpu_ms=1e3 * max(TICK, sum(load.cpu for load in loads)) / n_queries,
             client_cores=float(np.median([load.client_cpu / load.wall for load in loads])),
             others=others,
+            fsync_ms=disk,
             versions=versions("fastapi", "uvicorn", "sqlalchemy"),
         )
 
@@ -133,6 +140,19 @@ def measured(
         memory = measurement.memory(n_queries=n_queries)
         size = {"n_queries": n_queries // 20, "rounds": rounds}
         return [each for kind in KINDS for each in measurement.speed(kind, **size)], memory
+
+
+def fsync_ms() -> float:
+    """Return the milliseconds in which a small write reaches the disk that ledgers are on, the median of ten."""
+    times = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(10):
+            start = time.perf_counter()
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+            times.append(1e3 * (time.perf_counter() - start))
+    return float(np.median(times))
 
 
 def _said(figures: Figures) -> Figures:

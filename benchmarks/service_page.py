@@ -45,6 +45,7 @@ class Figures:
     cpu_ms: float  # of the server, for a query
     client_cores: float  # that the clients kept busy
     others: float  # cores that other programs kept busy
+    fsync_ms: float  # in which a small write reaches the disk of the ledger
     versions: str
 
 
@@ -100,7 +101,7 @@ def _as_line(found: Figures | Memory) -> Line:
 def page(lines: Sequence[Line], points: Sequence[Line]) -> str:
     """Return the page of stored figures."""
     head = ["mode", "query", "answers", "body kB", "queries/s", "p50 ms", "p95 ms", "p99 ms", "CPU ms"]
-    head += ["time / bare", "CPU / bare", "clients' cores", "others' cores"]
+    head += ["time / bare", "CPU / bare", "clients' cores", "others' cores", "fsync ms"]
     first = lines[0]
     text = f"""# The metric as a service: queries a second, latency, memory
 
@@ -119,7 +120,8 @@ computed, charged and on disk before it is sent. In private mode it has noise, a
 All four are measured in turns with the same clients; the figures are medians of the rounds. *CPU* is the processor
 time of the server for a query, the mean of all. *time / bare*: the time of a query in proportion to the bare
 endpoint's. *clients' cores*: how busy the clients were; below 1 they do not limit what is measured. *others' cores*:
-the number of cores that other programs kept busy.
+the number of cores that other programs kept busy. *fsync*: how long a small write takes to reach the disk of the ledger
+(0.0: the ledger was in memory). A new answer waits for several of them.
 
 {markdown(head, [_cells(line, lines) for line in lines], n_texts=3)}
 
@@ -160,7 +162,12 @@ def _cells(line: Line, lines: Sequence[Line]) -> list[str]:
     cells.append(f"{float(line['cpu_ms']):.2f}")
     beside = line["answers"] != BARE
     cells += [f"{_ratio(line, lines, name):.2f}x" if beside else "" for name in ("per_second", "cpu_ms")]
-    return [*cells, f"{float(line['client_cores']):.2f}", f"{float(line['others']):.2f}"]
+    return [
+        *cells,
+        f"{float(line['client_cores']):.2f}",
+        f"{float(line['others']):.2f}",
+        f"{float(line['fsync_ms']):.1f}",
+    ]
 
 
 def _ratio(line: Line, lines: Sequence[Line], name: str) -> float:
