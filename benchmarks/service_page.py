@@ -147,8 +147,8 @@ def _lead(lines: Sequence[Line], points: Sequence[Line]) -> str:
     return (
         f"The service under {lines[0]['clients']} clients, with {int(lines[0]['rows']):,} rows, and a bare endpoint "
         f"that parses the same bodies. Stored answers take {min(stored):.2g} to {max(stored):.2g} times as long as the "
-        f"bare endpoint (goal: at most {GOAL}), it gives {min(rates):.0f} to {max(rates):.0f} new answers in a "
-        f"second, and after the warm-up its memory stays within {spread:.0f} MB."
+        f"bare endpoint (goal: at most {GOAL}), {min(rates):.0f} to {max(rates):.0f} new answers are given in a second, "
+        f"and after the warm-up the memory stays within {spread:.0f} MB."
     )
 
 
@@ -243,7 +243,8 @@ def write_plot(lines: Sequence[Line], points: Sequence[Line], out: Path) -> None
     for rank, (mode, found) in enumerate(modes.items()):
         queries, memory = zip(*((int(point["queries"]), _mb(point)) for point in found), strict=True)
         panels[-1].plot(queries, memory, color=COLOURS[rank], marker=MARKERS[rank], markersize=4, label=mode)
-    panels[-1].set(title="memory of the server", xlabel="new queries", ylabel="RSS (MB)", ylim=(0, None))
+    panels[-1].set(title="memory of the server", xlabel="new queries", ylabel="RSS (MB)")
+    panels[-1].set_ylim(0, 1.2 * max(map(_mb, points)))
     panels[-1].legend(frameon=False, fontsize=8)
     save_figure(figure, out, NAME)
 
@@ -260,4 +261,4 @@ def _draw_latencies(axes: Axes, lines: Sequence[Line]) -> None:
         axes.errorbar(places, p50, yerr=beyond, label=answers, **style)
     axes.set_xticks(range(len(kinds)), kinds)
     axes.set(yscale="log", xlim=(-0.5, len(kinds) - 0.5))
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=len(ANSWERS), frameon=False, fontsize=8)
