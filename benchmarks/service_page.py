@@ -147,8 +147,8 @@ def _lead(lines: Sequence[Line], points: Sequence[Line]) -> str:
     return (
         f"The service under {lines[0]['clients']} clients, with {int(lines[0]['rows']):,} rows, and a bare endpoint "
         f"that parses the same bodies. Stored answers take {min(stored):.2g} to {max(stored):.2g} times as long as the "
-        f"bare endpoint (goal: at most {GOAL}), {min(rates):.0f} to {max(rates):.0f} new answers are given in a second, "
-        f"and after the warm-up the memory stays within {spread:.0f} MB."
+        f"bare endpoint (goal: at most {GOAL}), {min(rates):.0f} to {max(rates):.0f} new answers are given in a second,"
+        f" and after the warm-up the memory stays within {spread:.0f} MB."
     )
 
 
