@@ -71,6 +71,7 @@ bench: export OMP_NUM_THREADS := 1
 bench: $(VENV)/.bench-ready ## compare the speed with other libraries (takes minutes; use an idle machine)
 	@"$(BIN)/python" -m benchmarks
 	@"$(BIN)/python" -m benchmarks.dask_scaling --store
+	@"$(BIN)/python" -m benchmarks.service --store
 
 reproduce: export OPENBLAS_NUM_THREADS := 1
 reproduce: export OMP_NUM_THREADS := 1

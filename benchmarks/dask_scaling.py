@@ -22,14 +22,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import psutil
 
 from benchmarks.dask_page import NAME, OUT, Figures, store
 from benchmarks.dask_work import busiest_of, record_work, recorded_work
 from benchmarks.memory import PeakMemory, anonymous_bytes
+from benchmarks.others import Others
 from experiments.harness.files import versions
 from postshift import PlugIn, Rows, fw_eg
 from postshift.core.weighting import DIAGONAL
@@ -229,30 +229,6 @@ def local(n_workers: int) -> Iterator[Any]:
     how: dict[str, Any] = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "dashboard_address": ":0"}
     with LocalCluster(n_workers=n_workers, **how) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
-
-
-class Others:
-    """How many cores programs that are not ours keep busy: all of the machine's time less that of our processes."""
-
-    def __enter__(self) -> Self:
-        self._start, self._busy, self._own = time.perf_counter(), _machine_seconds(), _own_seconds()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        busy, own = _machine_seconds() - self._busy, _own_seconds() - self._own
-        self.cores = max(0.0, busy - own) / (time.perf_counter() - self._start)
-
-
-def _machine_seconds() -> float:
-    """Return the time that all cores were busy, since the machine started."""
-    spent = psutil.cpu_times()
-    return float(spent.user + spent.nice + spent.system)
-
-
-def _own_seconds() -> float:
-    """Return the processor time of this process and its children, which the workers are."""
-    own = psutil.Process()
-    return float(sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True))))
 
 
 def measured(rows: MeasuredRows, workers: Sequence[int], count: int) -> list[Figures]:

@@ -161,9 +161,10 @@ def all_tokens(connection: Connection) -> list[TokenUse]:
 def _check_rate(connection: Connection, token: Token, *, time: int) -> None:
     """Raise if the token had all its answers of this minute."""
     assert token.per_minute is not None  # noqa: S101
-    newest = select(log.c.time).where(*_lines(token.id, ANSWER), log.c.time <= time).order_by(log.c.time.desc())
+    of_minute = (*_lines(token.id, ANSWER), log.c.time > time - _MINUTE, log.c.time <= time)
+    newest = select(log.c.time).where(*of_minute).order_by(log.c.time.desc())
     last = connection.execute(newest.offset(token.per_minute - 1).limit(1)).scalar()
-    if last is not None and time - last < _MINUTE:
+    if last is not None:
         wait = (last + _MINUTE - time) / 1e6
         raise TooFastError(
             f"the token {token.id} may have {token.per_minute} answers in a minute: nothing was charged; wait "
