@@ -28,6 +28,7 @@ from postshift.oracle.service import Service, Terms, log_line, token_line
 LIFETIME = timedelta(days=30)
 _USUAL = {"private": ("table", "confusion"), "trusted": ("confusion", "value")}
 _BUDGETS = {"private": 0.1, "trusted": 100}
+_ID = "id"  # the column of identifiers that learners get
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -175,8 +176,11 @@ def _released(table: FileTable, request: OwnerRequest, ids: list[str]) -> str:
     for name in request.release:
         if name in (request.label, request.groups):
             raise UsageError(f"--release {name} would show learners what the service is to keep: leave it out")
+        if name == _ID and name != request.ids:
+            raise UsageError(f"--release {name}: learners get the identifiers under this name; rename the column")
         pick(table, name, option="--release")
-    released = pd.DataFrame({"id": ids, **{name: table.frame[name] for name in request.release}})
+    columns = {name: table.frame[name] for name in request.release if name != _ID}
+    released = pd.DataFrame({_ID: ids, **columns})
     return str(released.to_csv(index=False, lineterminator="\n"))
 
 
