@@ -146,6 +146,8 @@ def _is_sorted(codes: IntArray) -> bool:
     n, counts = len(codes), np.bincount(codes).astype(float)
     squares, cubes = (counts**2).sum(), (counts**3).sum()
     expected = n - squares / n  # places where the code changes, if the order is random
+    if expected < _LEAST_CHANGES:
+        return False
     variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
     changes = np.count_nonzero(np.diff(codes))
-    return bool(expected >= _LEAST_CHANGES and changes < min(expected / 2, expected - 5 * np.sqrt(variance)))
+    return bool(changes < min(expected / 2, expected - 5 * np.sqrt(variance)))
