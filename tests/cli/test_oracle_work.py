@@ -22,12 +22,16 @@ def gain(y_true, y_pred, amount):
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def rows(tmp_path):
     """The owner's file; the labels and groups are in no order."""
     rng = np.random.default_rng(0)
     table = {"key": [f"p{place:03d}" for place in rng.permutation(N_ROWS)], "id": np.arange(N_ROWS) + 500}
-    table |= {"y": rng.permutation(N_ROWS) % 2, "sex": rng.choice(["f", "m"], N_ROWS), "age": rng.integers(20, 70, N_ROWS)}
+    table |= {
+        "y": rng.permutation(N_ROWS) % 2,
+        "sex": rng.choice(["f", "m"], N_ROWS),
+        "age": rng.integers(20, 70, N_ROWS),
+    }
     table |= {"amount": np.arange(N_ROWS) / 7}
     pd.DataFrame(table).to_csv(tmp_path / "rows.csv", index=False)
     return pd.DataFrame(table)
@@ -39,7 +43,7 @@ def init(folder, *options, name="labels", metric="group_g_mean", groups=("--grou
 
 
 @pytest.fixture
-def labels(rows, tmp_path):
+def labels(tmp_path):
     """A folder in private mode with the usual settings."""
     made = init(tmp_path, "--id", "key", "--release", "age", "--json")
     assert made.code == 0, made.err
@@ -53,13 +57,13 @@ def token(folder, *options):
 
 
 class TestInit:
-    def test_the_usual_terms_are_private_with_rho_a_tenth(self, rows, tmp_path):
+    def test_the_usual_terms_are_private_with_rho_a_tenth(self, tmp_path):
         made = init(tmp_path, "--id", "key", "--json").json
         assert (made["mode"], made["budget"], made["kinds"]) == ("private", 100_000, ["table", "confusion"])
         assert made["budget_text"] == "rho 0.1 (epsilon 1.91 at delta 1e-05)"
         assert made["token"].startswith("pso_")
 
-    def test_it_says_what_the_terms_protect(self, rows, tmp_path):
+    def test_it_says_what_the_terms_protect(self, tmp_path):
         private = init(tmp_path, "--rho", "0.5")
         assert private.code == 0
         assert f"right in at most {attack_bound(500_000):.1%} of cases" in " ".join(private.out.split())
@@ -74,7 +78,7 @@ class TestInit:
         found = pd.read_csv(labels / "released.csv")
         assert found.to_dict("list") == {"id": rows["key"].tolist(), "age": rows["age"].tolist()}
 
-    def test_tokens_are_shown_once(self, rows, tmp_path):
+    def test_tokens_are_shown_once(self, tmp_path):
         secret = init(tmp_path, "--json").json["token"]
         kept = [path.read_bytes() for path in (tmp_path / "labels").rglob("*") if path.is_file()]
         assert kept
@@ -99,14 +103,14 @@ class TestInit:
             (("--id", "sex"), "row identifiers occur more than once"),
         ],
     )
-    def test_what_cannot_be_served(self, rows, tmp_path, options, words):
+    def test_what_cannot_be_served(self, tmp_path, options, words):
         refused = init(tmp_path, *options)
         assert refused.code == 2, refused.err
         assert words in " ".join(refused.error.split())
         assert "secret" not in refused.err
         assert not (tmp_path / "labels").exists()
 
-    def test_the_column_of_identifiers_may_be_called_id(self, rows, tmp_path):
+    def test_the_column_of_identifiers_may_be_called_id(self, tmp_path):
         made = init(tmp_path, "--id", "id", "--release", "id", "--release", "age")
         assert made.code == 0, made.err
         assert list(pd.read_csv(tmp_path / "labels" / "released.csv")) == ["id", "age"]
@@ -121,16 +125,16 @@ class TestInit:
         assert not (tmp_path / "labels").exists()
         assert init(tmp_path, "--mode", "trusted").code == 0  # exact answers tell it anyway
 
-    def test_a_metric_over_groups_needs_them(self, rows, tmp_path):
+    def test_a_metric_over_groups_needs_them(self, tmp_path):
         assert "--groups" in init(tmp_path, groups=()).error
 
-    def test_a_folder_that_is_not_empty(self, labels, tmp_path):
-        assert "is not empty" in init(tmp_path).error
+    def test_a_folder_that_is_not_empty(self, labels):
+        assert "is not empty" in init(labels.parent).error
 
 
 class TestOwnMetric:
     @pytest.fixture
-    def folder(self, rows, tmp_path):
+    def folder(self, tmp_path):
         (tmp_path / "gain.py").write_text(METRIC)
         how = {"metric": "gain.py:gain", "groups": ()}
         assert "trusted mode" in init(tmp_path, **how).error
@@ -152,7 +156,7 @@ class TestOwnMetric:
         assert refused.code == 3
         assert "it was not run" in refused.error
 
-    def test_a_copy_elsewhere_is_not_read(self, folder, tmp_path):
+    def test_a_copy_elsewhere_is_not_read(self, folder):
         content = json.loads((folder / "owner.json").read_text())
         content["metric"]["copy"] = "../gain.py"
         (folder / "owner.json").write_text(json.dumps(content))

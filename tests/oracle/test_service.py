@@ -67,7 +67,7 @@ def test_a_quote_shows_the_cost_before_it_is_spent(private):
     assert private.budget()["spent"] == 0
 
 
-def test_what_is_told_for_free_does_not_depend_on_labels_or_groups(sqlite_url, tmp_path):
+def test_what_is_told_for_free_does_not_depend_on_labels_or_groups(tmp_path):
     (tmp_path / "other").mkdir()
     other = holdings(labels=np.zeros(60, int), groups=np.ones(60, int))
     told = []
@@ -115,10 +115,12 @@ def test_private_values_of_very_many_counts_are_not_offered():
 def test_what_the_owner_sees_has_no_secret_and_no_answer(private):
     token = learner(private)
     answered = private.answer(table(0), token)
-    shown = json.dumps([
-        [log_line(line) for line in private.ledger.lines()],
-        [token_line(use) for use in private.ledger.tokens()],
-    ])
+    shown = json.dumps(
+        [
+            [log_line(line) for line in private.ledger.lines()],
+            [token_line(use) for use in private.ledger.tokens()],
+        ]
+    )
     assert json.loads(answered.payload)["data"] not in shown
     assert "table of 4 cells, rho 0.001" in shown
     assert '"secret"' not in shown

@@ -16,7 +16,7 @@ import pytest
 from tests.oracle.servers import code_of, command, process, value_body
 
 N_ROWS, BUDGET, CLIENTS = 60, 1000, 64
-OWN, SHARED = 16, 64  # questions of each client alone, and of all clients: 1,088 different ones, of which 1,000 are paid
+OWN, SHARED = 16, 64  # questions of each client alone, and of all clients: 1,088 different ones, 1,000 of them paid
 LABELS = np.arange(N_ROWS) // 2 % 2
 
 
