@@ -76,13 +76,15 @@ def inside(*arguments, cwd=None):
     return Done(code, out.getvalue(), err.getvalue())
 
 
-def options_of(command):
-    """The options that a command has."""
+def options_of(*words):
+    """The options of the command that these words begin with, such as ``oracle token create labels``."""
     from typer.main import get_command
 
     from postshift.cli.app import app
 
-    found = get_command(app).commands.get(command)
+    found = get_command(app).commands.get(words[0]) if words else None
+    for word in words[1:]:
+        found = getattr(found, "commands", {}).get(word, found)
     return {"--help"} | {option for each in (found.params if found else ()) for option in each.opts}
 
 
@@ -92,17 +94,18 @@ def check_advice(arguments, err):
     ``--x of the fit`` and ``fit again with --x`` are options of fit, whatever the command is; what the user wrote may
     be repeated.
     """
-    command, given = (str(arguments[0]) if arguments else ""), {str(each).partition("=")[0] for each in arguments}
+    words = list(map(str, arguments))
+    command, given = (words[0] if words else ""), {each.partition("=")[0] for each in words}
     for line in err.splitlines():
         if not line.startswith(("error: ", "warning: ")):
             continue
         rest = line
         for pattern in (r"postshift (\w+)[^;:,()]*", r"(fit) again with --[\w-]+", r"--[\w-]+ of the (fit)"):
             for found in re.finditer(pattern, rest):
-                named = set(_OPTION.findall(found[0])) - options_of(found[1])
+                named = set(_OPTION.findall(found[0])) - options_of(found[1], *found[0].split()[2:])
                 assert not named, f"{found[1]} has no {named}: {line}"
             rest = re.sub(pattern, "", rest)
-        missing = set(_OPTION.findall(rest)) - options_of(command) - given
+        missing = set(_OPTION.findall(rest)) - options_of(*words) - given
         assert not missing, f"{command} has no {missing}: {line}"
 
 

@@ -129,6 +129,7 @@ def test_a_server_that_is_killed(case, mode, calm, tmp_path, record_property):
         for moment in moments(rng, uninterrupted[2], mode=mode):
             assert wait_for(lambda moment=moment: len(Notes(tmp_path).asked) >= moment, learner)
             time.sleep(PAUSE[mode] * rng.random())
+            assert place["server"].is_alive()
             kill(place["server"])
             time.sleep(0.02)  # what was sent is written down
             n_kills, n_unsent = n_kills + 1, n_unsent + budget(tmp_path).n_answers - len(Notes(tmp_path).got)

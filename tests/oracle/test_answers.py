@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -109,6 +111,95 @@ class TestValue:
         held = holdings(metric=from_labels(fails), groups=None, group_names=())
         found = Answers(held, "trusted").answer(question("value", "trusted", predictions=held.labels))
         assert np.isnan(found)
+
+
+def neighbours(held):
+    """Data sets that differ from this one in one row's label or group, for the first rows."""
+    for row in range(12):
+        for label in range(held.n_classes):
+            for group in range(len(held.group_names)):
+                labels, groups = held.labels.copy(), held.groups.copy()
+                labels[row], groups[row] = label, group
+                yield holdings(held.n_rows, n_classes=held.n_classes, labels=labels, groups=groups)
+
+
+class Unmasked(Answers):
+    """Answers in private mode without noise; it keeps the counts, the unit, and the cost that they come with."""
+
+    def _with_noise(self, counts, cost, *, unit):
+        self.last = counts.astype(object), unit, cost
+        return counts
+
+
+PRIVATE = {
+    "table": {"cells": np.arange(60) % 7},
+    "table of single rows": {"cells": np.arange(60)},
+    "confusion of labels": {"predictions": np.arange(60) % 3, "cells": np.arange(60) % 5},
+    "confusion of distributions": {"predictions": on_grid(distributions(60, 3)), "cells": np.arange(60) % 5},
+    "value of labels": {"predictions": np.arange(60) % 3},
+    "value of distributions": {"predictions": on_grid(distributions(60, 3))},
+}
+
+
+def asked(name, cost=1000):
+    return Question(kind=name.split()[0], cost=cost, **PRIVATE[name])
+
+
+class TestPrivacy:
+    """The arithmetic of zCDP: rho = (distance of neighbours)^2 / (2 variance), for every kind of question."""
+
+    @pytest.mark.parametrize("name", PRIVATE)
+    def test_one_row_moves_the_counts_by_no_more_than_the_noise_is_made_for(self, name):
+        held, found = holdings(n_classes=3), []
+        answers = Unmasked(held, "private")
+        answers.check(asked(name))
+        answers.answer(asked(name))
+        counts, unit, _ = answers.last
+        for other in neighbours(held):
+            of_other = Unmasked(other, "private")
+            of_other.answer(asked(name))
+            found.append(((of_other.last[0] - counts) ** 2).sum() / unit**2)
+        assert max(found) <= 2
+        if "distributions" not in name:
+            assert max(found) == 2  # the bound is reached: the cost is not charged too high either
+
+    @pytest.mark.parametrize("name", PRIVATE)
+    @pytest.mark.parametrize("cost", [1, 777, 50_000, 10**6])
+    def test_the_noise_has_the_variance_of_the_charge(self, name, cost, monkeypatch):
+        seen = []
+        monkeypatch.setattr(
+            "postshift.oracle.answers.discrete_gaussian",
+            lambda variance, *, size: seen.append((variance, size)) or np.zeros(size, dtype=int),
+        )
+        unmasked = Unmasked(holdings(n_classes=3), "private")
+        unmasked.answer(asked(name, cost))
+        Answers(holdings(n_classes=3), "private").answer(asked(name, cost))
+        counts, unit, _ = unmasked.last
+        (variance, size), *more = seen
+        assert not more
+        assert size == counts.size
+        assert 2 * unit**2 / (2 * variance) == Fraction(cost, 10**6)  # rho
+
+    @pytest.mark.parametrize("name", PRIVATE)
+    def test_what_follows_the_noise_reads_nothing_else(self, name):
+        """Two data sets that differ in every row give the same answer, if the noisy counts are the same."""
+
+        class Forced(Answers):
+            def _with_noise(self, counts, cost, *, unit):  # noqa: ARG002
+                return np.random.default_rng(0).integers(-50, 500, size=counts.shape)
+
+        first = holdings(n_classes=3)
+        other = holdings(n_classes=3, labels=(first.labels + 1) % 3, groups=1 - first.groups)
+        found = [Forced(held, "private").answer(asked(name)) for held in (first, other)]
+        assert found[0].tobytes() == found[1].tobytes()
+
+    def test_every_count_has_noise_of_its_own(self):
+        """Also those that are 0: a table of single rows shows nothing."""
+        held = holdings()
+        answers = Answers(held, "private")
+        drawn = answers.answer(Question(kind="table", cost=1000, cells=np.arange(60))).ravel()
+        assert len(set(drawn.tolist())) > 60
+        assert np.mean(drawn == 0) < 0.1
 
 
 class TestWithoutRowsOfACategory:

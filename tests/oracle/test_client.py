@@ -39,7 +39,7 @@ from postshift.exceptions import (
 from postshift.metrics import ConfusionOracle, GroupGMean, TableOracle, from_labels, from_oracle, from_predictions
 from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
-from postshift.oracle.client import onto_sums
+from postshift.oracle.client import _is_local, onto_sums
 from postshift.oracle.wire import encoded
 from tests.cli.helpers import inside
 from tests.oracle.loopback import free_port, running, service_of, serving
@@ -596,6 +596,22 @@ def test_the_command_line_sends_answers_without_delay():
     """Else the second part of every answer waits for the first to be acknowledged, 40 ms."""
     with _listening("127.0.0.1", 0) as place:
         assert place.proto == socket.IPPROTO_TCP  # what asyncio asks for before it sets TCP_NODELAY
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:8000", True),
+        ("http://127.0.0.1", True),
+        ("http://[::1]:80/x", True),
+        ("http://localhost:80@elsewhere.example", False),
+        ("http://127.0.0.1.elsewhere.example", False),
+        ("http://[::1", False),
+    ],
+)
+def test_which_addresses_are_of_this_machine(url, local):
+    """Tokens to other machines need encryption."""
+    assert _is_local(url) == local
 
 
 def test_warnings_of_small_samples_are_given(few):

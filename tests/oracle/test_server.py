@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shutil
 import signal
+import subprocess
 
+import httpx
 import pytest
 
+from postshift.exceptions import RemoteError
+from postshift.oracle import RemoteMetric
+from postshift.oracle.gate import FAILURES
 from tests.oracle.servers import code_of, command, process, value_body
 
 
@@ -60,8 +67,61 @@ def test_a_server_stops_when_it_is_asked_to(folder, how):
 
 
 def test_a_server_in_a_process(folder):
-    import httpx
-
     with process(folder) as (address, _), contextlib.closing(httpx.Client(base_url=address)) as client:
         refused = client.get("/v1/about")
     assert (refused.status_code, code_of(refused)) == (401, "no_token")
+
+
+class TestOtherMachines:
+    """Encryption by files, or by a proxy; no page of another origin may read answers."""
+
+    @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+    def test_a_certificate_in_files(self, folder, tmp_path):
+        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+        words += ["-out", str(tmp_path / "c.pem"), "-keyout", str(tmp_path / "k.pem")]
+        subprocess.run(words, check=True, capture_output=True)
+        made = command("oracle", "token", "create", folder, "--name", "ann", "--json")
+        how = {"token": json.loads(made.stdout)["token"], "patience": 2}
+        with process(folder, "--certificate", tmp_path / "c.pem", "--key", tmp_path / "k.pem") as (address, _):
+            assert address.startswith("https://")
+            with contextlib.closing(RemoteMetric(address, verify=str(tmp_path / "c.pem"), **how)) as metric:
+                assert metric.about.n_rows == 20
+            plain = RemoteMetric(address.replace("https", "http"), **how)
+            with contextlib.closing(plain), pytest.raises(RemoteError):
+                plain.budget()
+
+    @pytest.mark.parametrize("behind", [True, False])
+    def test_who_asks_is_what_a_proxy_says_only_if_there_is_one(self, folder, behind):
+        """Wrong tokens are counted by address: nobody may choose another one for each guess."""
+        headers = [
+            {"Authorization": "Bearer psl_00000000_" + "Z" * 43, "X-Forwarded-For": f"192.0.2.{place}"}
+            for place in range(FAILURES + 5)
+        ]
+        options = ["--behind-proxy"] if behind else []
+        with process(folder, *options) as (address, _), httpx.Client(base_url=address, trust_env=False) as client:
+            found = [client.get("/v1/about", headers=each).status_code for each in headers]
+        assert found.count(401) == (FAILURES + 5 if behind else FAILURES)
+
+    def test_no_page_of_another_origin_may_read_answers(self, served):
+        origin = {"Origin": "https://elsewhere.example"}
+        asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        with served.client() as client:
+            found = [
+                client.get("/v1/about", headers=origin),
+                client.post("/v1/answers", json=value_body(0), headers=origin),
+                client.options("/v1/answers", headers=asked),
+                client.get("/", headers=origin),
+            ]
+        assert [each.status_code for each in found[:2]] == [200, 200]
+        assert found[2].status_code >= 400
+        for each in found:
+            assert not [name for name in each.headers if name.startswith("access-control")]
+
+    def test_the_owners_page_runs_its_own_scripts_only(self, served):
+        with served.client(None) as client:
+            page = client.get("/")
+            assert "default-src 'self'" in page.headers["content-security-policy"]
+            assert "unsafe" not in page.headers["content-security-policy"]
+            for path in ("/owner.js/../../folder.py", "/..%2ffolder.py", "/page/owner.html", "/owner.json"):
+                assert client.get(path).status_code == 404

@@ -11,7 +11,7 @@ from postshift.exceptions import ClockError, DamagedLedgerError, LedgerError, Re
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.watermark import NOTHING, Mark, Watermark
 from tests.oracle.ledgers import ask, create, learner, payload_of, problems, reopen, settings
-from tests.oracle.servers import make_service, serving
+from tests.oracle.servers import code_of, make_service, serving, value_body
 from tests.oracle.trouble import answers, copied
 
 
@@ -113,14 +113,17 @@ class TestRestored:
         with serving(service) as running, running.client() as client:
             given = answers(client, range(5))
             backup = Backup(url, tmp_path)
-            answers(client, range(5, 10))
+            forgotten = answers(client, range(5, 10))
             if url.startswith("sqlite"):
                 with service.ledger._database.reading() as connection:
                     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 service.ledger.close()
             backup.restore()
             assert answers(client, range(5)) == given
-            assert answers(client, [5, 20, 21]) == ["restored_database"] * 3
+            assert answers(client, range(5, 10)) == forgotten  # this server remembers what it gave out
+            in_other_words = client.post("/v1/answers", json={**value_body(5), "ids": None})
+            assert code_of(in_other_words) == "restored_database"
+            assert answers(client, [20, 21]) == ["restored_database"] * 2
             assert running.spent() == 5
         with pytest.raises(RestoredError, match="5 answers that were given out are missing"):
             Ledger.open(url, about=service.holdings.digest, watermark=tmp_path / "watermark")

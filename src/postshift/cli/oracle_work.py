@@ -15,7 +15,7 @@ import numpy as np
 from postshift.cli.console import Console
 from postshift.cli.errors import FileError, UsageError
 from postshift.cli.files.file_rows import Layout
-from postshift.cli.files.file_table import FileTable, read_bytes, read_table
+from postshift.cli.files.file_table import FileTable, digest_of, read_bytes, read_table
 from postshift.cli.files.table_columns import canonical, classes_of, labels_of, pick
 from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric, read_stored
 from postshift.metrics.resolve import GROUPS
@@ -28,6 +28,7 @@ from postshift.oracle.service import Service, Terms, log_line, token_line
 LIFETIME = timedelta(days=30)
 _USUAL = {"private": ("table", "confusion"), "trusted": ("confusion", "value")}
 _BUDGETS = {"private": 0.1, "trusted": 100}
+_ID = "id"  # the column of identifiers that learners get
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -175,8 +176,11 @@ def _released(table: FileTable, request: OwnerRequest, ids: list[str]) -> str:
     for name in request.release:
         if name in (request.label, request.groups):
             raise UsageError(f"--release {name} would show learners what the service is to keep: leave it out")
+        if name == _ID and name != request.ids:
+            raise UsageError(f"--release {name}: learners get the identifiers under this name; rename the column")
         pick(table, name, option="--release")
-    released = pd.DataFrame({"id": ids, **{name: table.frame[name] for name in request.release}})
+    columns = {name: table.frame[name] for name in request.release if name != _ID}
+    released = pd.DataFrame({_ID: ids, **columns})
     return str(released.to_csv(index=False, lineterminator="\n"))
 
 
@@ -187,6 +191,7 @@ def open_service(path: Path, *, trust_metric: bool = False) -> Service:
     """Return the service of a folder; a Python file is run only if it is trusted."""
     folder = OwnerFolder.open(path)
     stored = folder.metric
+    _check_copy(path, stored, trust=trust_metric)
     names = tuple(canonical(value) for value in folder.classes)
     layout = Layout(class_names=names, class_values=folder.classes, label="label")
     chosen = read_stored(
@@ -199,6 +204,19 @@ def open_service(path: Path, *, trust_metric: bool = False) -> Service:
         trust=trust_metric,
     )
     return folder.service(chosen.metric if chosen.kind != "name" else chosen.text)
+
+
+def _check_copy(path: Path, stored: MetricText, *, trust: bool) -> None:
+    """Raise if the copy of the metric's file was changed, or is a Python file that is not trusted."""
+    if stored.kind == "file" and not trust:
+        raise UsageError(
+            f"the metric of {path} is a Python file, and serving runs it: add --trust-metric if you trust its source"
+        )
+    if stored.copy is not None and digest_of(read_bytes(path / stored.copy)) != stored.digest:
+        raise FileError(
+            f"{path / stored.copy} is not the metric that the folder was made with (its digest differs), so it was not "
+            "run: restore it from a copy"
+        )
 
 
 def serve(

@@ -61,7 +61,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -127,6 +127,7 @@ class Answer(BaseModel):
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refused} for status in (400, 401, 403, 404, 405, 409, 413, 415, 422, 423, 429, 503)
 }
+_AS_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 
 
 def create_app(
@@ -192,10 +193,10 @@ def _add_learner(app: FastAPI, service: Service) -> None:
         budget = service.budget()
         return {**service.about, "budget": budget, "allowance": min(budget["total"], token.most or budget["total"])}
 
-    @app.get("/v1/rows", dependencies=[learner], response_class=PlainTextResponse)
-    def rows() -> str:
+    @app.get("/v1/rows", dependencies=[learner], response_class=Response, responses=_AS_CSV)
+    def rows() -> Response:
         """Return the identifiers of the rows and the released features, as CSV."""
-        return service.holdings.released
+        return Response(service.holdings.released, media_type="text/csv")
 
     @app.post("/v1/quote", dependencies=[learner])
     async def quote(asked: Asked) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,7 +316,7 @@ class RemoteMetric:
                 raise RemoteError(
                     f"{self.url} could not be reached for {self.patience:g} s ({problem}): try again later"
                 )
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 -- so that learners do not come all at once
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 -- spreads learners  # nosec B311
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
@@ -442,8 +443,11 @@ def _sums_in(cells: IntArray, shown: FloatArray, *, n_cells: int) -> FloatArray:
 
 def _is_local(url: str) -> bool:
     """Return whether a URL is of this machine."""
-    host = url.split("//", 1)[1].split("/", 1)[0].rsplit(":", 1)[0]
-    return host in ("localhost", "127.0.0.1", "[::1]")
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:  # half a bracket
+        return False
+    return host in ("localhost", "127.0.0.1", "::1")
 
 
 def _message(response: Any) -> tuple[str, str]:

@@ -110,6 +110,12 @@ class OwnerFolder:
         """Write a new folder with an empty ledger; ``owner.json`` comes last, and without it there is no folder."""
         check_database(database)
         Service.check(holdings, terms)
+        if terms.mode == "private" and (told := holdings.told_by_order()):
+            raise SettingError(
+                f"the rows, or their identifiers, are sorted by {told}: learners get them in this order, so it would "
+                f"give away the {told}s at no cost. Shuffle the rows, and give them other identifiers, here and at the "
+                "learners"
+            )
         if path.exists() and any(path.iterdir()):
             raise SettingError(f"{path} is not empty: name a new folder")
         path.mkdir(parents=True, exist_ok=True)
@@ -149,10 +155,11 @@ class OwnerFolder:
             raise ArchiveError(f"{path / OWNER} was not written by this version of postshift")
         with contradicting(path / OWNER):
             terms = Terms(**_terms(content))
+            check_database(content["database"])
             return cls(
                 path=path,
                 terms=terms,
-                metric=MetricText(**content["metric"]),
+                metric=_metric(content),
                 classes=tuple(content["classes"]),
                 groups=tuple(content["groups"]),
                 about=str(content["about"]),
@@ -216,3 +223,11 @@ def check_database(url: str | None) -> None:
 def _terms(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the terms of ``owner.json``."""
     return {**content["terms"], "kinds": tuple(content["terms"]["kinds"])}
+
+
+def _metric(content: Mapping[str, Any]) -> MetricText:
+    """Return the metric of ``owner.json``; raise if its copy is outside of the folder."""
+    found = MetricText(**content["metric"])
+    if found.copy is not None and Path(found.copy).name != found.copy:
+        raise ValueError(f"the copy of the metric is at {found.copy!r}, outside of the folder")
+    return found

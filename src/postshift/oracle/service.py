@@ -75,6 +75,12 @@ class Service:
         if holdings.psi is None and terms.kinds != ("value",):
             raise SettingError("a metric that reads single rows has no confusion matrix: allow the kind value only")
         check_count(terms.budget, name="budget", low=1)
+        n_counts = holdings.n_categories * holdings.n_classes
+        if terms.mode == "private" and "value" in terms.kinds and n_counts > MOST_COUNTS:
+            raise SettingError(
+                f"a value would need {n_counts} counts with noise, and an answer has at most {MOST_COUNTS}: allow the "
+                "kind table only"
+            )
 
     @cached_property
     def about(self) -> dict[str, Any]:

@@ -156,7 +156,9 @@ def log(
     """
     from postshift.cli.oracle_work import log_lines
 
-    console, found = Console(quiet=quiet, as_json=json), log_lines(folder, limit=limit)
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found = log_lines(folder, limit=limit)
     console.table(
         ("number", "time", "event", "token", "cost", "text"),
         [tuple(str(line[name]) for name in ("number", "time", "event", "token", "cost", "text")) for line in found],
@@ -173,7 +175,9 @@ def audit(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
     from postshift.cli.errors import WorkError
     from postshift.cli.oracle_work import audited
 
-    console, found = Console(quiet=quiet, as_json=json), audited(folder)
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found = audited(folder)
     console.result(found)
     if found["problems"]:
         raise WorkError(f"the ledger of {folder} is wrong: {'; '.join(found['problems'])}")
@@ -237,7 +241,8 @@ def create(
     from postshift.cli.oracle_work import create_token
 
     console = Console(quiet=quiet, as_json=json)
-    found = create_token(folder, name=name, scope=scope, expires=expires, most=most, per_minute=per_minute)
+    with console.warnings_shown():
+        found = create_token(folder, name=name, scope=scope, expires=expires, most=most, per_minute=per_minute)
     console.say(f"token {found['id']} of {name}, until {found['expires']} (it is shown only now):")
     console.say(found["token"])
     console.result(found)
@@ -257,8 +262,10 @@ def revoke(
     """
     from postshift.cli.oracle_work import revoke_token
 
-    revoke_token(folder, token)
-    Console(quiet=quiet).say(f"token {token} is revoked")
+    console = Console(quiet=quiet)
+    with console.warnings_shown():
+        revoke_token(folder, token)
+    console.say(f"token {token} is revoked")
 
 
 @tokens.command("list", epilog=EXIT_CODES)
@@ -269,7 +276,9 @@ def list_(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
     """
     from postshift.cli.oracle_work import token_lines
 
-    console, found = Console(quiet=quiet, as_json=json), token_lines(folder)
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found = token_lines(folder)
     names = ("id", "name", "scope", "expires", "revoked", "spent")
     console.table(names, [tuple(str(line[name]) for name in names) for line in found])
     console.result({"tokens": found})
