@@ -55,12 +55,11 @@ class About:
         The name of the metric; None if it is the owner's own function.
     classes, groups : tuple of str
         Names of the classes and groups.
-    n_categories, n_rows : int
-        Number of categories (classes, or pairs of group and class), and of validation rows.
+    most_counts, n_rows, n_categories : int
+        The most counts of an answer, and the number of validation rows and of categories: classes, or (group, class)
+        pairs.
     scale : float
         The width of the range of the metric.
-    most_counts : int
-        The most counts of an answer.
     allowance : int
         The most that this token may spend, of the whole budget.
     budget : mapping
