@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import postshift
-from postshift.cli.basis_option import Bases, FittedBasis
+from postshift.cli.basis_option import Bases
 from postshift.cli.errors import FileError, UsageError, printable
 from postshift.cli.files.file_rows import FileRows, Layout
 from postshift.cli.files.file_table import digest_of
@@ -297,14 +297,15 @@ class OpenSession:
         write_table(self.stored.frame(query), file)
         return number, file
 
-    def bases(self) -> dict[str, FittedBasis]:
-        """Return the fitted bases; no code of their file runs."""
+    def bases(self) -> Bases:
+        """Return the fitted bases and their functions of the rows; no code of their file runs."""
         from postshift.persistence import load
 
         file = self.path / BASES
         if not file.is_file() or digest_of(file.read_bytes()) != self.stored.bases:
             raise FileError(f"{file} is missing or was changed: restore the folder from a copy, or start again")
-        return read_bases(load(file))
+        train = {} if self.stored.train is None else self.stored.train.phi
+        return Bases(fitted=read_bases(load(file)), val=self.stored.val.phi, train=train)
 
     def command(self, name: str, *more: str) -> str:
         """Return a command of this session for the user to type."""

@@ -303,7 +303,7 @@ def finish(path: Path, out: Path, console: Console, *, force: bool) -> dict[str,
                 f"note: {n_queries} of at most {found.session.max_queries} queries are answered; the session "
                 "can go on, and finish can be called again"
             )
-        bases = Bases(fitted=found.bases(), **{side: rows.phi for side, rows in found.stored.sides.items()})
+        bases = found.bases()
         stored = found.stored
     given, request = _inputs(stored), _fit_request(stored, out=out, force=force)
     shifter = shifter_of(

@@ -114,7 +114,7 @@ class Session(Generic[T]):
     def ask(self) -> tuple[Query, ...]:
         """Return the open queries; there are none when the fit is finished."""
         if self._fit is None and not self._result:
-            self._fit = self._start()
+            self._fit, self.scores = self._start(), []
             self._advance(None)
         while self._round and not self._open:
             self._advance([self._answer_to(query, digest) for query, digest in self._round])
@@ -194,7 +194,6 @@ class Session(Generic[T]):
     def _rewind(self) -> None:
         """Go back to the beginning of the fit; the answers are kept."""
         self._open, self._round, self._fit, self._result = {}, [], None, []
-        self.scores = []
 
     def _advance(self, answers: list[Any] | None) -> None:
         """Send answers, and open the queries of the next round; after an error, the next call starts the fit again."""

@@ -199,7 +199,10 @@ def tell(
     with console.warnings_shown():
         found = store(folder, value, query=query, correct=correct)
     how = "was stored before" if found["repeated"] else "is stored"
-    console.say(f"query {found['query']}: {found['score']!r} {how}, {found['answered']} answers in all")
+    console.say(
+        f"query {found['query']}: {found['score']!r} {how}; {found['answered']} of at most {found['at_most']} "
+        "queries are answered"
+    )
     console.say(f"{'that was the last query; ' if found['finished'] else ''}next: {found['command']}")
     console.result(found)
 
