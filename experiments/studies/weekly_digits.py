@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.harness.experiment import Experiment, Results
-from experiments.harness.figures import COLOURS, draw_line, side_by_side
+from experiments.harness.figures import draw_line, side_by_side
 from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import markdown, summary
@@ -134,7 +134,7 @@ def load_sides(seed: int) -> tuple[Side, Side, Side]:
     return sides[0], sides[1], sides[2]
 
 
-def measure(setting: Setting, seed: int, quick: bool) -> list[Row]:  # noqa: ARG001
+def measure(setting: Setting, seed: int, quick: bool) -> list[Row]:
     """Return the answer to each query, and the test score of what ``finish`` would write after it."""
     train, val, test = load_sides(seed)
     stored = StoredSession(
@@ -223,16 +223,16 @@ def lead(results: Results) -> str:
 ABOUT = f"""The model is a logistic regression on 24 of 64 pixels. In its training labels, {FLIPPED:.0%} of the 9s are
 called 1, of the 2s 0, of the 4s 7, and 3s and 5s are swapped. The oracle scores predictions of {N_VAL} rows and adds
 normal noise of standard deviation {NOISE:g}. One score is the share of the value that is earned: a digit that is read
-right earns {", ".join(f"{worth:g}" for worth in VALUES)} (0 to 9). The other is macro F1. The session, its rules and its
-journal are those of `postshift run`, with a budget of {BUDGET} queries. After each answer, the rule that
-`postshift run finish` would write is scored on {N_TEST} test rows, exactly. Everything is random from seed to seed: the
-rows, the wrong labels and the noise."""
+right earns {", ".join(f"{worth:g}" for worth in VALUES)} (0 to 9). The other is macro F1. The session, its rules and
+its journal are those of `postshift run`, with a budget of {BUDGET} queries. After each answer, the rule that `postshift
+run finish` would write is scored on {N_TEST} test rows, exactly. Everything is random from seed to seed: the rows, the
+wrong labels and the noise."""
 
 READING = """The first query scores the base and the second the inverse prior. Eleven queries more pay for one iteration
 of FW-EG: its start and a probe for each class. Probes are far from the current rule, so their answers are low (grey
-points); they are not candidates. A larger radius makes probes differ by more than the noise, and bends the result more if
-the metric is curved. If the metric treats all classes alike, as macro F1 does, the inverse prior is hard to beat with
-answers of this noise."""
+points); they are not candidates. A larger radius makes probes differ by more than the noise, but a metric that is not
+linear bends the result more. If the metric treats all classes alike, as macro F1 does, the inverse prior is hard to
+beat with answers of this noise."""
 
 
 def draw(results: Results, axes: Axes, *, task: str) -> None:

@@ -77,13 +77,14 @@ def inside(*arguments, cwd=None):
 
 
 def options_of(command):
-    """The options that a command has."""
+    """The options that a command has, or the commands of a group."""
     from typer.main import get_command
 
     from postshift.cli.app import app
 
     found = get_command(app).commands.get(command)
-    return {"--help"} | {option for each in (found.params if found else ()) for option in each.opts}
+    some = [] if found is None else [found, *getattr(found, "commands", {}).values()]
+    return {"--help"} | {option for each in some for one in each.params for option in one.opts}
 
 
 def check_advice(arguments, err):

@@ -19,7 +19,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -39,6 +39,7 @@ from postshift.core.rows import Rows
 from postshift.core.session import Session
 from postshift.estimators.model import positions
 from postshift.estimators.rows_of import RowsOfArrays
+from postshift.exceptions import ArchiveError
 from postshift.rules import Choice, Chosen, Problem
 from postshift.rules.loops import Paper
 from postshift.rules.menu import QUERY_ITERATIONS, noisy_menu
@@ -89,6 +90,15 @@ class SessionSettings:
     basis: str
     file_format: str
     ids: str = _ROW
+
+    def __post_init__(self) -> None:
+        """Raise TypeError or ValueError for content that ``postshift run start`` does not write."""
+        kinds = {"int": int, "bool": bool, "float": int | float, "str": str}
+        for each in fields(self):
+            if not isinstance(getattr(self, each.name), kinds[str(each.type)]):
+                raise TypeError(f"{each.name!r} must be of type {each.type}")
+        if self.file_format not in FORMATS:
+            raise ValueError(f"the format {self.file_format!r} is unknown")
 
     @property
     def sign(self) -> float:
@@ -168,6 +178,8 @@ class StoredSession:
         """Read session.npz; raise if it was not written by ``postshift run start``, or was changed since."""
         header, arrays = read_archive(folder / SESSION, kind=KIND)
         with contradicting(folder / SESSION):
+            if len(arrays["ids"]) != len(arrays["val_eta"]):
+                raise ValueError(f"it has {len(arrays['ids'])} identifiers for {len(arrays['val_eta'])} rows")
             sides = {
                 side: SessionRows(
                     file=InputFile(**file),
@@ -186,6 +198,10 @@ class StoredSession:
                 bases=str(header["bases"]),
                 made_by=str(header["made_by"]),
             )
+
+    def check(self) -> None:
+        """Raise if the rows and the settings do not fit together."""
+        self.choice.bound(self.problem)
 
     # -- the fit that asks -------------------------------------------------------------------------------------
 
@@ -223,6 +239,11 @@ class StoredSession:
         entries = noisy_menu(self.problem, max_iter=max_iter, radius=self.settings.radius)
         return Choice(how="best", entries=entries, budget=budget)
 
+    @property
+    def about(self) -> str:
+        """What the answers depend on."""
+        return f"{self.problem.digest()}/{self.choice!r}"
+
     def session(self, folder: Path) -> Session[Chosen]:
         """Return the session with the journal of the folder."""
         problem, choice = self.problem, self.choice
@@ -230,7 +251,7 @@ class StoredSession:
             lambda: choice.fit(problem),
             budget=self.settings.budget,
             journal=folder / JOURNAL,
-            about=f"{problem.digest()}/{choice!r}",
+            about=self.about,
             max_queries=choice.bound(problem),
         )
 
@@ -333,9 +354,22 @@ def opened(path: Path) -> Iterator[OpenSession]:
             f"{path} is not a session folder: it has no {SESSION}; make one with postshift run start ... --out DIR"
         )
     with held(path, doing="using"):
-        stored = StoredSession.read(path)
-        with stored.session(path) as session:
+        stored, session = _read(path)
+        with session:
             yield OpenSession(path=path, stored=stored, session=session)
+
+
+def _read(path: Path) -> tuple[StoredSession, Session[Chosen]]:
+    """Read the files of a session; an error says what to do."""
+    try:
+        stored = StoredSession.read(path)
+        with contradicting(path / SESSION):
+            stored.check()
+        return stored, stored.session(path)
+    except ArchiveError as error:
+        raise FileError(
+            f"{error}; or restore the folder from a copy, or start again with postshift run start"
+        ) from error
 
 
 def check_answers(found: OpenSession) -> None:
