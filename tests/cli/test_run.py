@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from postshift.cli.commands.run import StartRequest
+from postshift.rules.menu import NOISY_RADIUS
 from tests.cli.helpers import inside
 from tests.cli.session_helpers import BUDGET, answer_all, start, write_session_files
 
@@ -201,6 +204,10 @@ def test_after_the_last_query(answered):
     assert "no query is open" in tell(answered, "0.123").error
     assert "all" in tell(answered, "0.123", "--query", last + 1).error
     assert tell(answered, "0.9", "--query", last, "--correct").code == 0
+
+
+def test_the_default_radius_is_that_for_noisy_answers():
+    assert StartRequest(val=Path("v"), out=Path("o"), budget=1).radius == NOISY_RADIUS
 
 
 # -- start -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ _rows, _metric, _rule, _session = (
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder that postshift run start made.", show_default=False)
 ]
-_RADIUS = 0.4
+_RADIUS = 0.4  # NOISY_RADIUS of the rules, which are slow to import
 
 
 @dataclass(frozen=True, kw_only=True)
