@@ -34,6 +34,7 @@ EXPERIMENTS: dict[str, str] = {  # name -> module that has EXPERIMENT
     "brute_force": "experiments.studies.brute_force",
     "penalties": "experiments.studies.penalties",
     "power_check": "experiments.studies.power_check",
+    "weekly_digits": "experiments.studies.weekly_digits",
     "oracle_games": "experiments.studies.oracle_games",
     "guarantee": "experiments.studies.guarantee",
     "oracle_adult": "experiments.studies.oracle_adult",

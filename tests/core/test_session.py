@@ -502,3 +502,38 @@ def test_the_menu_is_resumed_and_its_best_rule_can_be_taken(tmp_path):
                 break
     assert told == whole.n_queries
     assert session.result().record == whole.result().record
+
+
+# -- answers that were wrong -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_the_last_answer_is_taken_back(has_journal, tmp_path):
+    path = tmp_path / "run.jsonl" if has_journal else None
+    problem = small_problem()
+    with new_run(problem, "hard", GMean(), journal=path) as session:
+        with pytest.raises(NotFinishedError, match="no answer to take back"):
+            session.take_back()
+        asked = []
+        for answer in (0.4, 0.5):
+            (query, *_) = session.ask()
+            asked.append(query.fingerprint())
+            session.tell(query.key, answer)
+        before = path.read_bytes() if has_journal else b""
+        session.take_back()
+        assert session.n_queries == 1
+        (query, *_) = session.ask()
+        assert query.fingerprint() == asked[-1]
+        session.tell(query.key, 0.5)
+        assert [answer for _, answer in session.answers] == [0.4, 0.5]
+        assert all(text for text, _ in session.answers)
+    if has_journal:
+        assert path.read_bytes() == before
+
+
+def test_the_scores_of_a_finished_session_stay():
+    problem = small_problem()
+    session = new_run(problem, "hard", GMean())
+    session.run(oracle_for("hard", problem.val, GMean()))
+    assert session.scores
+    assert session.best_so_far().score == max(session.scores)

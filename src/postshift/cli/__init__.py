@@ -7,7 +7,8 @@
 ============  ======================================================================================
 
 ``fitting`` is the work of ``postshift fit``; ``metric_option``, ``program`` and ``basis_option`` say what ``--metric``,
-``--metric-command`` and ``--basis`` mean; ``cluster`` is ``--scheduler``.
+``--metric-command`` and ``--basis`` mean; ``cluster`` is ``--scheduler``. ``session_work`` is the work of ``postshift
+run``, ``session_folder`` its folder.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import typer
 
 import postshift
 from postshift.cli.commands import bases, demo, doctor, evaluate, fit, metrics, oracle, predict, report
+from postshift.cli.commands import run as run_group
 from postshift.cli.console import show_error, show_traceback
 from postshift.cli.errors import EXIT_CODES, STOPPED, SUCCESS, USAGE, StoppedError, TerminatedError, explained, one_line
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 for _command in (demo, fit, predict, evaluate, report, metrics, bases, doctor):
     app.command(name=_command.__name__.rpartition(".")[2], epilog=EXIT_CODES)(_command.command)
+app.add_typer(run_group.app, name="run")
 app.add_typer(oracle.app, name="oracle")
 
 

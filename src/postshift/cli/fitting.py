@@ -71,13 +71,11 @@ class FitInputs:
 def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
     """Fit, write the run, and return its summary; a finished run that is resumed is not fitted again."""
     request.check()
-    for name in _NEEDED:  # at the end of the fit it would be too late
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    check_packages()
     writer = RunWriter(request.out, force=request.force, resume=request.resume)
     with _held_rows(request) as held:
-        given = _read(request, held)
-        header = _header(request, given)
+        given = read_inputs(request, held)
+        header = run_header(request, given)
         if writer.resumed:
             stored = writer.stored(header)
             if stored.state == "finished" and writer.path == writer.out:
@@ -97,10 +95,17 @@ def fit_run(request: FitRequest, console: Console) -> dict[str, Any]:
             groups=given.layout.groups,
             chosen=request.features is not None,
         )
-        _say_features(console, bases, given)
+        say_features(console, bases, given)
         _say_draws(console, given, out=request.out)
         metrics = _make(request, given, bases, writer=writer, header=header, console=console)
     return summary(request.out, metrics)
+
+
+def check_packages() -> None:
+    """Raise if a package is missing that a run needs; at the end of the fit it would be too late."""
+    for name in _NEEDED:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def summary(out: Path, metrics: Any) -> dict[str, Any]:
@@ -128,8 +133,13 @@ def _held_rows(request: FitRequest) -> AbstractContextManager[ClusterTable | Blo
     return cluster_table(request.train, request.scheduler)
 
 
-def _read(request: FitRequest, held: ClusterTable | BlockTable | None) -> FitInputs:
-    """Read every file; if the training rows are on a cluster or stay in their files, read a random sample of them."""
+def read_inputs(
+    request: FitRequest, held: ClusterTable | BlockTable | None = None, *, metric: MetricOption | None = None
+) -> FitInputs:
+    """Read every file; if the training rows are on a cluster or stay in their files, read a random sample of them.
+
+    ``metric`` takes the place of the metric that the request names.
+    """
     from postshift.cli.subject_to_option import SubjectToOption
 
     val = read_rows(request.val)
@@ -138,7 +148,7 @@ def _read(request: FitRequest, held: ClusterTable | BlockTable | None) -> FitInp
         train = read_rows(request.train) if held is None else held.draw(seed=request.random_state)
     model = None if request.model is None else read_model(request.model, trust=request.trust_model)
     layout = _layout(request, val, train, model)
-    metric = _metric(request, layout)
+    metric = metric or _metric(request, layout)
     hidden = metric.keeps_labels
     _check_label(layout, val, train, hidden=hidden)
     reader = RowReader(
@@ -215,7 +225,7 @@ def _metric(request: FitRequest, layout: Layout) -> MetricOption:
     return MetricOption(text=program.name, kind="program", metric=asked)
 
 
-def _header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
+def run_header(request: FitRequest, given: FitInputs) -> dict[str, Any]:
     """Return the content of run.json except its state."""
     metric = given.metric
     suffix = copy_suffix(metric.text, metric.kind)
@@ -250,7 +260,7 @@ def _left_out(bases: Bases, given: FitInputs) -> Sequence[str]:
     return given.val.left_out if model is not None and not hasattr(model, "feature_names_in_") else ()
 
 
-def _say_features(console: Console, bases: Bases, given: FitInputs) -> None:
+def say_features(console: Console, bases: Bases, given: FitInputs) -> None:
     """Show which columns are not features because they number the rows, and which features may number them."""
     if names := _left_out(bases, given):
         listed = ", ".join(map(repr, names))
@@ -307,7 +317,7 @@ def _make(
                 if source is not None:
                     writer.write(header["copies"][stem], read_bytes(source))
             shifter = _fitted(request, given, bases, journal=journal, console=console)
-            return _write(writer, request, given, bases, shifter=shifter)
+            return write_run(writer, request, given, bases, shifter=shifter)
     except (KeyboardInterrupt, StoppedError) as stop:
         stored = "" if journal is None else f"{n_answers(journal)} answers are stored; "
         kind = type(stop) if isinstance(stop, StoppedError) else StoppedError
@@ -362,7 +372,9 @@ def _fitted(request: FitRequest, given: FitInputs, bases: Bases, *, journal: Pat
     return shifter
 
 
-def _write(writer: RunWriter, request: FitRequest, given: FitInputs, bases: Bases, *, shifter: Any) -> dict[str, Any]:
+def write_run(
+    writer: RunWriter, request: FitRequest, given: FitInputs, bases: Bases, *, shifter: Any
+) -> dict[str, Any]:
     """Write every file of the run but run.json, and return the scores."""
     from postshift.cli.basis_option import named_functions
     from postshift.cli.run.outputs import history_csv, metrics_of, validation_csv
@@ -422,7 +434,8 @@ def _how_to_use(request: FitRequest, given: FitInputs) -> list[tuple[str, str]]:
     run, suffix = printable(shlex.quote(str(request.out))), given.val.table.path.suffix or PARQUET
     new, test, labels = f"new{suffix}", f"test{suffix}", f"labels{suffix}"
     trust = " --trust-model" if request.trust_model else ""
-    scored_by = {"file": " --trust-metric", "program": _OTHER_METRIC, "url": _OTHER_METRIC}.get(given.metric.kind, "")
+    others = dict.fromkeys(("program", "answers", "url"), _OTHER_METRIC)
+    scored_by = {"file": " --trust-metric", **others}.get(given.metric.kind, "")
     if request.scheduler is not None:
         trust += f" --scheduler {shlex.quote(request.scheduler)}"
         new, test, labels = f"'new/*{PARQUET}'", f"'test/*{PARQUET}'", "labels"

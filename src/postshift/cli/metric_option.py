@@ -25,7 +25,7 @@ from postshift.metrics.named import with_positive_class
 from postshift.metrics.resolve import GROUPS, metadata_names
 from postshift.metrics.scorers import is_scorer
 
-Kind = Literal["name", "file", "cost", "url", "program"]
+Kind = Literal["name", "file", "cost", "url", "program", "answers"]
 COST, PYTHON, URLS = "cost:", ".py:", ("https://", "http://")
 
 
@@ -37,8 +37,8 @@ class MetricOption:
     ----------
     text : str
         As the user wrote it.
-    kind : {"name", "file", "cost", "url", "program"}
-        What it is.
+    kind : {"name", "file", "cost", "url", "program", "answers"}
+        What it is; "answers" are scores that a person gives to ``postshift run tell``.
     metric : object
         What the library takes.
     source : Path, optional
@@ -170,7 +170,7 @@ def check_stored(content: Mapping[str, Any]) -> tuple[str, Kind]:
     text, kind = content.get("text"), content.get("kind")
     if not isinstance(text, str) or kind not in get_args(Kind):
         raise ValueError(f"the metric must have a text, and its kind must be one of {', '.join(get_args(Kind))}")
-    if kind not in ("program", kind_of(text)):
+    if kind not in ("program", "answers", kind_of(text)):
         raise ValueError(f"the metric {text!r} is of kind {kind_of(text)!r} and is called {kind!r}")
     if kind == "file" and not _name_of(text, kind).isidentifier():
         raise ValueError(f"the metric {text!r} names no function")
@@ -188,7 +188,7 @@ def read_stored(
     trust: bool,
 ) -> MetricOption:
     """Return the metric of a run; a Python file is run only if ``trust``, and then only its ``copy``."""
-    if kind in ("program", "url"):
+    if kind in ("program", "answers", "url"):
         raise UsageError(
             f"the metric of this run is {text!r}, which can score the validation rows only: score other "
             "rows with --metric NAME"

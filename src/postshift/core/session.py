@@ -5,7 +5,7 @@ With a journal, every answer is on disk before the next query is asked. A sessio
 journal replays the fit: queries that the journal answers are not asked again. Sums over the training rows are computed
 again.
 
-The journal is a text file with one JSON object per line, and is only appended to:
+The journal is a text file with one JSON object per line. It is only appended to, unless the last answer is taken back:
 
 ==========  ================================================================================================
 line        holds
@@ -82,6 +82,7 @@ class Session(Generic[T]):
         self.budget = None if budget is None else check_count(budget, name="budget", low=1)
         self._journal = None if journal is None else Journal(journal, about=about)
         self._known: dict[str, Any] = {} if self._journal is None else self._journal.answers
+        self._texts: dict[str, str] = {}  # of all queries so far, by their fingerprints
         self._best: ScoredRule | None = None
         self.scores: list[float] = []  # of the rules found so far, in their order
         self._fit: Fit[T] | None = None
@@ -105,10 +106,15 @@ class Session(Generic[T]):
         """Number of queries answered so far, including those in the journal."""
         return len(self._known)
 
+    @property
+    def answers(self) -> tuple[tuple[str, Any], ...]:
+        """The text and the answer of every answered query, in the order of the answers, up to the open queries."""
+        return tuple((self._texts[digest], answer) for digest, answer in self._known.items() if digest in self._texts)
+
     def ask(self) -> tuple[Query, ...]:
         """Return the open queries; there are none when the fit is finished."""
         if self._fit is None and not self._result:
-            self._fit = self._start()
+            self._fit, self.scores = self._start(), []
             self._advance(None)
         while self._round and not self._open:
             self._advance([self._answer_to(query, digest) for query, digest in self._round])
@@ -130,6 +136,16 @@ class Session(Generic[T]):
             self._journal.append(digest, checked, text=query.text)
         self._known[digest] = checked
         del self._open[key]
+
+    def take_back(self) -> None:
+        """Remove the last answer, which was wrong: its query is open again. With a journal, also on disk."""
+        if not self._known:
+            raise NotFinishedError("no query is answered yet, so there is no answer to take back")
+        if self._journal is not None:
+            self._journal.remove_last()
+        self._known.popitem()
+        self._best = None
+        self._rewind()
 
     def run(self, oracle: Oracle, *, on_answer: Callable[[Query, Any], None] | None = None) -> T:
         """Let an oracle answer every query, and return the result.
@@ -178,7 +194,6 @@ class Session(Generic[T]):
     def _rewind(self) -> None:
         """Go back to the beginning of the fit; the answers are kept."""
         self._open, self._round, self._fit, self._result = {}, [], None, []
-        self.scores = []
 
     def _advance(self, answers: list[Any] | None) -> None:
         """Send answers, and open the queries of the next round; after an error, the next call starts the fit again."""
@@ -203,6 +218,7 @@ class Session(Generic[T]):
         """Open the queries of a round that have no answer yet, each once."""
         fresh: dict[str, Query] = {}
         for query, digest in asked:
+            self._texts.setdefault(digest, query.text)
             if digest not in self._known:
                 fresh.setdefault(digest, query)
         if self.budget is not None and len(self._known) + len(fresh) > self.budget:
@@ -253,6 +269,12 @@ class Journal:
         """Write an answer; it is on disk when this returns."""
         plain = answer.tolist() if isinstance(answer, np.ndarray) else answer
         self._write({"query": digest, "answer": plain, "text": text})
+
+    def remove_last(self) -> None:
+        """Remove the last line; it is gone from the disk when this returns."""
+        content = self._path.read_bytes()
+        os.truncate(self._path, content.rindex(b"\n", 0, len(content) - 1) + 1)
+        os.fsync(self._stream.fileno())
 
     def close(self) -> None:
         """Close the file; another session may open it."""

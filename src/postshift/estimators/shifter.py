@@ -23,6 +23,7 @@ from postshift.estimators.shifts import Shifts, effective_weights, recorded, see
 from postshift.estimators.subject_to import names_read, pos_label_of_metric
 from postshift.estimators.task import goal_of, known_groups, value_of
 from postshift.exceptions import BasisError, LabelError, SettingError, ShapeError
+from postshift.rules.choice import Chosen
 
 
 class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
@@ -246,6 +247,14 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
                 )
         return self
 
+    def _fitted_by(self, chosen: Chosen, *, val: Rows, train: Rows | None, n_queries: int) -> Self:
+        """Set the attributes from what a session of queries chose, in place of :meth:`fit`."""
+        self.classes_, self.groups_ = read_classes(self.classes, val.n_classes), None
+        self._set_chosen(chosen, n_queries=n_queries)
+        marks = {"val_mark": _mark(val), "train_mark": _mark(train)}
+        self._set_diagnostics(chosen, train=train, val=val, caught=(), marks=marks)
+        return self
+
     def predict(self, eta: Any, phi: Any = None) -> Any:
         """Return the deterministic label of every row; a Dask collection gives a lazy Dask array."""
         if is_dask(eta):
@@ -330,6 +339,23 @@ class PostShifter(Shifts, CallbackSupportMixin, BaseEstimator):
             if given.shape[1] != n_bases:
                 raise ShapeError(f"phi must have {n_bases} columns, as in fit. Got {given.shape[1]} instead")
         return rows
+
+
+def shifter_of(chosen: Chosen, *, val: Rows, train: Rows | None, n_queries: int, **parameters: Any) -> PostShifter:
+    """Return a fitted PostShifter with the result of a session of queries.
+
+    Parameters
+    ----------
+    chosen : Chosen
+        What the session found, with all queries answered or so far.
+    val, train : Rows
+        The rows of the session.
+    n_queries : int
+        Number of answered queries.
+    **parameters
+        The parameters of the shifter.
+    """
+    return PostShifter(**parameters)._fitted_by(chosen, val=val, train=train, n_queries=n_queries)  # noqa: SLF001
 
 
 def _mark(rows: Rows | None) -> Mark | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -158,7 +158,7 @@ class Shifts:
         unlabelled: Unlabelled | None = None,
     ) -> None:
         """Fit the rule and set the fitted attributes; ``marks`` are those of the rows."""
-        _check_validation(val, self.classes_)
+        check_validation(val, self.classes_)
         if doubt := doubtful_order(goal, self.classes_):
             warnings.warn(doubt, PostshiftWarning, stacklevel=3 + WRAPPED)
         given = constraints_of(self)
@@ -178,12 +178,7 @@ class Shifts:
         with progress.stage("choosing a rule", task.n_steps(choice)) as step:
             how: Any = {"fold_groups": fold_groups, "journal": self.session, "watched": self._watched, "step": step}
             chosen, n_queries = task.solve(choice, **how)
-        # The tests of a guarantee choose a rule on the validation rows.
-        held_out = replace(chosen.held_out, in_fit=chosen.held_out.in_fit or self.confidence is not None)
-        self.rule_, self.held_out_ = chosen.rule, held_out
-        self.history_ = History.of(chosen.rule)
-        self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
-        self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
+        self._set_chosen(chosen, n_queries=n_queries)
         self.constraints_ = limits.records(task.problem, task.own_numbers(chosen.held_out)) if given else ()
         if given:
             chosen = replace(
@@ -194,6 +189,27 @@ class Shifts:
             testable = limits.testable(len(self.classes_))
             warn_of_violations(self.constraints_, chosen.record.notes, testable=testable)
         _warn_of_few_rows(chosen.record, val.n_rows, classes=self.classes_, groups=self.groups_)
+        self._set_diagnostics(chosen, train=train, val=val, caught=caught, marks=marks)
+
+    def _set_chosen(self, chosen: Chosen, *, n_queries: int) -> None:
+        """Set the attributes that say which rule was chosen."""
+        # The tests of a guarantee choose a rule on the validation rows.
+        held_out = replace(chosen.held_out, in_fit=chosen.held_out.in_fit or self.confidence is not None)
+        self.rule_, self.held_out_ = chosen.rule, held_out
+        self.history_ = History.of(chosen.rule)
+        self.score_, self.base_score_ = chosen.record.score, chosen.record.base_score
+        self.fallback_, self.n_queries_ = chosen.record.fallback, n_queries
+
+    def _set_diagnostics(
+        self,
+        chosen: Chosen,
+        *,
+        train: Rows | None,
+        val: Rows,
+        caught: Sequence[str],
+        marks: Mapping[str, Mark | None],
+    ) -> None:
+        """Set the diagnostics."""
         self.diagnostics_ = Diagnostics(
             choice=chosen.record,
             conditioning=conditioning(chosen.rule),
@@ -240,7 +256,7 @@ def _same(rule: AveragedRule) -> AveragedRule:
     return rule
 
 
-def _check_validation(val: Rows, classes: Any) -> None:
+def check_validation(val: Rows, classes: Any) -> None:
     """Raise if all labels are of one class, and warn if all probabilities are 0 or 1."""
     rows = val.places_with_weight(name="validation")
     labels = val.labels if val.labels is None or rows is None else val.labels[rows]

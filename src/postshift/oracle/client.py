@@ -55,9 +55,9 @@ class About:
         The name of the metric; None if it is the owner's own function.
     classes, groups : tuple of str
         Names of the classes and groups.
-    most_counts, n_rows, n_categories : int
-        The most counts of an answer, and the number of validation rows and of categories: classes, or (group, class)
-        pairs.
+    most_counts : int
+        The most counts of an answer. ``n_rows`` is the number of validation rows, ``n_categories`` that of categories:
+        classes, or (group, class) pairs.
     scale : float
         The width of the range of the metric.
     allowance : int

@@ -84,14 +84,14 @@ def menu(problem: Problem) -> tuple[Rule, ...]:
     return tuple(rule for rule in every if rule.usable(problem))
 
 
-def noisy_menu(problem: Problem) -> tuple[Rule, ...]:
+def noisy_menu(problem: Problem, *, max_iter: int = 1, radius: float = NOISY_RADIUS) -> tuple[Rule, ...]:
     """Return the rules for answers with noise: two that ask nothing, and one that asks as little as possible.
 
-    It is influence regression with few iterations for a table, of which everything else is computed; otherwise one
-    iteration of probes that are far apart.
+    It is influence regression with few iterations for a table, of which everything else is computed; otherwise the
+    paper's method, by default with one iteration, of probes that are far apart.
     """
     basis = _main_basis(problem)
-    main: Rule = Paper(basis, max_iter=1, radius=NOISY_RADIUS)
+    main: Rule = Paper(basis, max_iter=max_iter, radius=radius)
     if problem.kind.name == "table":
         main = Influence(basis, TABLE_ITERATIONS)
     return tuple(rule for rule in (Base(), InversePrior(), main) if rule.usable(problem))

@@ -68,13 +68,7 @@ class FitRequest:
         from postshift.cli.errors import UsageError
         from postshift.cli.program import split_command
 
-        if self.proba is not None and self.model is not None:
-            raise UsageError("--proba and --model both say where the probabilities come from: give one of them")
-        if self.positive is not None and (self.proba is None or "*" in self.proba):
-            raise UsageError(
-                "--positive goes with one column of probabilities, as in --proba score --positive yes: name that "
-                "column, or leave it out"
-            )
+        self.check_columns()
         if self.scheduler is not None and self.train is None:
             raise UsageError(
                 "--scheduler is for training rows: name their Parquet files with --train, or leave it out; "
@@ -94,6 +88,18 @@ class FitRequest:
         elif self.less_is_better:
             raise UsageError("--less-is-better is for a --metric-command: leave it out")
         self._check_constraints()
+
+    def check_columns(self) -> None:
+        """Raise if options about the columns of probabilities contradict each other."""
+        from postshift.cli.errors import UsageError
+
+        if self.proba is not None and self.model is not None:
+            raise UsageError("--proba and --model both say where the probabilities come from: give one of them")
+        if self.positive is not None and (self.proba is None or "*" in self.proba):
+            raise UsageError(
+                "--positive goes with one column of probabilities, as in --proba score --positive yes: name that "
+                "column, or leave it out"
+            )
 
     def _check_memory_limit(self) -> None:
         """Raise if the limit is no size, or if there are no rows that it is for."""

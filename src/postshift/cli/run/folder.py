@@ -384,9 +384,9 @@ class RunWriter:
         def write_state(state: State, **more: Any) -> None:
             self.write(RUN, as_json({**whole, "state": state, **more}) + "\n")
 
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as locks:
             if self.path != self.out:
-                held.enter_context(_held(self.out))
+                locks.enter_context(held(self.out))
                 if not self.resumed and _has_files(self.path):  # an earlier attempt left them
                     check_replaceable(self.path)
                     remove_ours(self.path, files_of(self.path))
@@ -394,7 +394,7 @@ class RunWriter:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise FileError(f"cannot create the folder {self.path}: {error.strerror}: name another one") from error
-            held.enter_context(_held(self.path))
+            locks.enter_context(held(self.path))
             write_state("running")
             try:
                 yield
@@ -423,11 +423,11 @@ def _has_files(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that no other process makes a run in it."""
+def held(folder: Path, *, doing: str = "making a run in") -> Iterator[None]:
+    """Lock a folder, so that no other process works in it."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
         except BlockingIOError as error:
-            raise UsageError(f"another process is making a run in {folder}: wait for it, or stop it") from error
+            raise UsageError(f"another process is {doing} {folder}: wait for it, or stop it") from error
         yield

@@ -44,7 +44,7 @@ class LoadedRun:
         import_skops()
         found = load(file)
         with as_written(file):
-            bases = {str(name): _fitted_basis(each) for name, each in found["bases"].items()}
+            bases = read_bases(found["bases"])
             shifter = _of_kind(found["shifter"], PostShifter)
             if not np.array_equal(shifter.classes_, run.layout.classes):
                 known, classes = listed(shifter.classes_), listed(run.layout.classes)
@@ -99,8 +99,17 @@ def rule_bytes(shifter: Any, bases: Mapping[str, FittedBasis]) -> bytes:
     from postshift.persistence.files import skops_bytes
 
     import_skops()
-    plain = {name: {"basis": each.basis, "columns": list(each.columns)} for name, each in bases.items()}
-    return same_bytes(skops_bytes({"shifter": shifter, "bases": plain}))
+    return same_bytes(skops_bytes({"shifter": shifter, "bases": plain_bases(bases)}))
+
+
+def plain_bases(bases: Mapping[str, FittedBasis]) -> dict[str, Any]:
+    """Return bases as a file holds them; see :func:`read_bases`."""
+    return {name: {"basis": each.basis, "columns": list(each.columns)} for name, each in bases.items()}
+
+
+def read_bases(content: Mapping[str, Any]) -> dict[str, FittedBasis]:
+    """Return the bases of a file by name."""
+    return {str(name): _fitted_basis(each) for name, each in content.items()}
 
 
 def same_bytes(content: bytes) -> bytes:
