@@ -226,7 +226,8 @@ normal noise of standard deviation {NOISE:g}. One score is the share of the valu
 right earns {", ".join(f"{worth:g}" for worth in VALUES)} (0 to 9). The other is macro F1. The session, its rules and
 its journal are those of `postshift run`, with a budget of {BUDGET} queries. After each answer, the rule that `postshift
 run finish` would write is scored on {N_TEST} test rows, exactly. Everything is random from seed to seed: the rows, the
-wrong labels and the noise."""
+wrong labels and the noise. The values of the digits were chosen after a look at a few of these seeds: with macro F1,
+the mean recall and the G-mean, noisy answers gained little or nothing over the inverse prior."""
 
 READING = """The first query scores the base and the second the inverse prior. Then come rounds of eleven queries: a
 rule of FW-EG, and a probe for each class around it. A rule is a candidate when its round is answered: the lines are
