@@ -85,7 +85,7 @@ def init(
         rho=rho,
         queries=queries,
         pos_label=pos_label,
-        title=title or folder.name,
+        title=title or folder.resolve().name,
         database=database,
     )
     with console.warnings_shown():
@@ -154,14 +154,21 @@ def log(
 
     Example: postshift oracle log labels
     """
-    from postshift.cli.oracle_work import log_lines
+    from postshift.cli.oracle_work import log_lines, unit_of
 
-    console, found = Console(quiet=quiet, as_json=json), log_lines(folder, limit=limit)
-    console.table(
-        ("number", "time", "event", "token", "cost", "text"),
-        [tuple(str(line[name]) for name in ("number", "time", "event", "token", "cost", "text")) for line in found],
-    )
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found, unit = log_lines(folder, limit=limit), unit_of(folder)
+    _table(console, found, ("number", "time", "event", "token", "cost", "text"), unit=unit)
     console.result({"lines": found})
+
+
+def _table(console: Console, lines: list[dict[str, Any]], names: tuple[str, ...], *, unit: str) -> None:
+    """Show lines as a table; amounts of the budget have their unit in the header."""
+    header = [f"{name} ({unit})" if name in ("cost", "spent", "most") else name for name in names]
+    console.table(
+        header, [tuple("-" if line[name] in (None, "") else str(line[name]) for name in names) for line in lines]
+    )
 
 
 @app.command(epilog=EXIT_CODES)
@@ -173,7 +180,9 @@ def audit(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
     from postshift.cli.errors import WorkError
     from postshift.cli.oracle_work import audited
 
-    console, found = Console(quiet=quiet, as_json=json), audited(folder)
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found = audited(folder)
     console.result(found)
     if found["problems"]:
         raise WorkError(f"the ledger of {folder} is wrong: {'; '.join(found['problems'])}")
@@ -196,8 +205,12 @@ def accept(
 
     console = Console(quiet=quiet)
     with console.warnings_shown():
-        (accept_clock if clock else accept_restored)(folder)
-    console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
+        accepted = (accept_clock if clock else accept_restored)(folder)
+    if accepted:
+        console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
+    else:
+        reason = "the clock is not before the last line" if clock else "the ledger has every answer that was given out"
+        console.say(f"{folder}: {reason}, so there is nothing to accept")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -237,7 +250,8 @@ def create(
     from postshift.cli.oracle_work import create_token
 
     console = Console(quiet=quiet, as_json=json)
-    found = create_token(folder, name=name, scope=scope, expires=expires, most=most, per_minute=per_minute)
+    with console.warnings_shown():
+        found = create_token(folder, name=name, scope=scope, expires=expires, most=most, per_minute=per_minute)
     console.say(f"token {found['id']} of {name}, until {found['expires']} (it is shown only now):")
     console.say(found["token"])
     console.result(found)
@@ -246,19 +260,21 @@ def create(
 @tokens.command(epilog=EXIT_CODES)
 def revoke(
     folder: Folder,
-    token: Annotated[str, typer.Argument(metavar="ID", help="Its identifier (token list).", show_default=False)],
+    token: Annotated[str, typer.Argument(metavar="ID", help="Its ID, as token list shows it.", show_default=False)],
     *,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Revoke a token at once.
 
-    Example: postshift oracle token revoke labels 3f2a
+    Example: postshift oracle token revoke labels 3f2a91c0
     """
     from postshift.cli.oracle_work import revoke_token
 
-    revoke_token(folder, token)
-    Console(quiet=quiet).say(f"token {token} is revoked")
+    console = Console(quiet=quiet)
+    with console.warnings_shown():
+        revoke_token(folder, token)
+    console.say(f"token {token} is revoked")
 
 
 @tokens.command("list", epilog=EXIT_CODES)
@@ -267,9 +283,10 @@ def list_(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
 
     Example: postshift oracle token list labels
     """
-    from postshift.cli.oracle_work import token_lines
+    from postshift.cli.oracle_work import token_lines, unit_of
 
-    console, found = Console(quiet=quiet, as_json=json), token_lines(folder)
-    names = ("id", "name", "scope", "expires", "revoked", "spent")
-    console.table(names, [tuple(str(line[name]) for name in names) for line in found])
+    console = Console(quiet=quiet, as_json=json)
+    with console.warnings_shown():
+        found, unit = token_lines(folder), unit_of(folder)
+    _table(console, found, ("id", "name", "scope", "expires", "revoked", "spent", "most"), unit=unit)
     console.result({"tokens": found})
