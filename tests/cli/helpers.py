@@ -76,14 +76,19 @@ def inside(*arguments, cwd=None):
     return Done(code, out.getvalue(), err.getvalue())
 
 
-def options_of(command):
-    """The options that a command has."""
+def options_of(*words):
+    """The options that a command has; the words may name a command of a group, and more may follow."""
     from typer.main import get_command
 
     from postshift.cli.app import app
 
-    found = get_command(app).commands.get(command)
-    return {"--help"} | {option for each in (found.params if found else ()) for option in each.opts}
+    found, options = get_command(app), set()
+    for word in words:
+        found = getattr(found, "commands", {}).get(word)
+        if found is None:
+            break
+        options |= {option for each in found.params for option in each.opts}
+    return {"--help"} | options
 
 
 def check_advice(arguments, err):
@@ -92,7 +97,7 @@ def check_advice(arguments, err):
     ``--x of the fit`` and ``fit again with --x`` are options of fit, whatever the command is; what the user wrote may
     be repeated.
     """
-    command, given = (str(arguments[0]) if arguments else ""), {str(each).partition("=")[0] for each in arguments}
+    words, given = [str(each) for each in arguments], {str(each).partition("=")[0] for each in arguments}
     for line in err.splitlines():
         if not line.startswith(("error: ", "warning: ")):
             continue
@@ -102,8 +107,8 @@ def check_advice(arguments, err):
                 named = set(_OPTION.findall(found[0])) - options_of(found[1])
                 assert not named, f"{found[1]} has no {named}: {line}"
             rest = re.sub(pattern, "", rest)
-        missing = set(_OPTION.findall(rest)) - options_of(command) - given
-        assert not missing, f"{command} has no {missing}: {line}"
+        missing = set(_OPTION.findall(rest)) - options_of(*words) - given
+        assert not missing, f"{words[:1]} has no {missing}: {line}"
 
 
 def fit_inside(*arguments, cwd=None):
