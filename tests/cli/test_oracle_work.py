@@ -140,7 +140,7 @@ class TestRows:
     @pytest.mark.parametrize(
         ("change", "options", "message"),
         [
-            ({}, {"label": "Y"}, "there is no column 'Y'; did you mean 'y'?"),
+            ({}, {"label": "Y"}, "there is no column 'Y'; choose from 'group', 'row', 'x', 'y'"),
             ({}, {"groups": "grp"}, "there is no column 'grp'"),
             ({}, {"groups": None}, "is over groups of rows: name their column with --groups"),
             ({}, {"metric": "g_mean"}, "metric 'g_mean' does not read groups: leave --groups out"),
@@ -152,7 +152,7 @@ class TestRows:
             ({}, {"release": ("y",)}, "--release y would show learners what the service is to keep"),
             ({}, {"release": ("group",)}, "--release group would show"),
             ({"id": 1}, {"release": ("id",)}, "a column of this name cannot be released beside it: rename it"),
-            ({"y": "no"}, {}, "the number of classes must be a whole number >= 2"),
+            ({"y": "no"}, {}, "column 'y' of .* has 1 of the two or more classes that are needed"),
             (
                 {"y": [None] + ["yes", "no"] * 19 + ["no"]},
                 {},

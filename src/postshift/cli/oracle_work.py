@@ -136,6 +136,11 @@ def _layout(table: FileTable, request: OwnerRequest) -> Layout:
     series = pick(table, request.label, option="--label")
     _check_repeats(table, request.label, option="--label")
     names = sorted({canonical(value) for value in series.dropna().unique()}, key=_as_number)
+    if len(names) < 2:
+        raise UsageError(
+            f"column {request.label!r} of {table.path} has {len(names)} of the two or more classes that are needed "
+            f"({listed(names) or 'it is empty'}): name the column of the true classes with --label"
+        )
     class_names, class_values = classes_of(names, series)
     return Layout(class_names=class_names, class_values=class_values, label=request.label, groups=request.groups)
 
