@@ -200,13 +200,13 @@ class TestTokens:
 
     @pytest.mark.parametrize("most", [0.0, -1.0, float("nan")])
     def test_an_allowance_of_nothing(self, owner, most):
-        with pytest.raises(UsageError, match="--most must be above 0. Got"):
+        with pytest.raises(UsageError, match=r"--most must be above 0. Got"):
             self.made(owner, most=most)
 
     @pytest.mark.parametrize("most", [0.5, 2.5, float("inf")])
     def test_queries_are_whole(self, owner, mode, most):
         if mode == "trusted":
-            with pytest.raises(UsageError, match="--most is a whole number of queries in trusted mode. Got"):
+            with pytest.raises(UsageError, match=r"--most is a whole number of queries in trusted mode. Got"):
                 self.made(owner, most=most)
 
     def test_a_month_is_usual(self, owner):
@@ -220,6 +220,6 @@ class TestTokens:
         assert found == ["2099-01-01T12:00:00+00:00", "2099-01-01T07:00:00+00:00"]
 
     def test_a_time_that_is_past(self, owner):
-        with pytest.raises(UsageError, match="--expires must be in the future. Got 2020-01-01 00:00 UTC"):
+        with pytest.raises(UsageError, match=r"--expires must be in the future. Got 2020-01-01 00:00 UTC"):
             self.made(owner, expires=datetime(2020, 1, 1))  # noqa: DTZ001 -- as a user writes it
         assert [line["name"] for line in token_lines(owner)] == ["owner"]

@@ -17,7 +17,7 @@ def test_keys_of_every_length_that_is_allowed(key):
 
 @pytest.mark.parametrize("key", ["", "0" * 15, "0" * 129, "ABCDEF0123456789", "0123456789abcdef\n", "g" * 16])
 def test_a_key_that_is_no_digest(key):
-    with pytest.raises(SettingError, match="key must be 16 to 128 hexadecimal digits. Got"):
+    with pytest.raises(SettingError, match=r"key must be 16 to 128 hexadecimal digits. Got"):
         Charge(**{**GIVEN, "key": key})
 
 

@@ -192,7 +192,7 @@ class TestHoldings:
             folder.holdings("group_g_mean")
 
     def test_another_metric(self, folder):
-        with pytest.raises(ArchiveError, match="the rows or the metric in .* were changed"):
+        with pytest.raises(ArchiveError, match=r"the rows or the metric in .* were changed"):
             folder.holdings("worst_group_accuracy")
 
     def test_classes_that_were_removed(self, folder):
@@ -242,7 +242,7 @@ class TestDatabase:
 
     @pytest.mark.parametrize("url", ["mysql://ann@host/name", "ledger.db", "sqlite:///x", ""])
     def test_urls_of_another_kind(self, url):
-        with pytest.raises(SettingError, match="the database must be a URL postgresql://USER@HOST/NAME. Got"):
+        with pytest.raises(SettingError, match=r"the database must be a URL postgresql://USER@HOST/NAME. Got"):
             check_database(url)
 
     def test_a_password_is_refused_and_not_shown(self):

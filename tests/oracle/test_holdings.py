@@ -42,7 +42,7 @@ class TestChecks:
 
     @pytest.mark.parametrize("values", [np.ones(59), 3.0, np.ones((1, 60))])
     def test_metadata_of_another_length(self, values):
-        with pytest.raises(ShapeError, match="amount must have one value for each of the 60 rows. Got"):
+        with pytest.raises(ShapeError, match=r"amount must have one value for each of the 60 rows. Got"):
             holdings(metadata={"amount": values})
 
     def test_a_metric_that_is_not_known(self):

@@ -29,7 +29,7 @@ from postshift.oracle.ledger_tables import log, metadata
 from tests.oracle.ledgers import ABOUT, ask, create, learner
 from tests.oracle.trouble import behind_its_back
 
-ENTRY = Entry(event=ANSWER, token="t", key="k", kind="value", cost=3, text="a query", answer="d")
+ENTRY = Entry(event=ANSWER, token="t", key="k", kind="value", cost=3, text="a query", answer="d")  # noqa: S106 -- an ID
 
 
 @pytest.fixture

@@ -28,7 +28,10 @@ def rows(ledger):
 
 
 CHANGES = [
-    *(f"DELETE FROM postshift_{name}" for name in ("account", "log", "answers", "tokens")),
+    "DELETE FROM postshift_account",
+    "DELETE FROM postshift_log",
+    "DELETE FROM postshift_answers",
+    "DELETE FROM postshift_tokens",
     "UPDATE postshift_log SET cost = 1",
     "UPDATE postshift_answers SET key = 'x'",
     "UPDATE postshift_tokens SET expires = NULL",

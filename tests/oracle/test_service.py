@@ -203,7 +203,7 @@ class TestAnswer:
             service.answer(value(), token)
 
     def test_a_metric_that_raises_is_charged_and_is_no_number(self, opened):
-        def broken(y_true, y_pred, amount):
+        def broken(y_true, y_pred, amount):  # noqa: ARG001 -- the form of a metric
             raise ValueError("row 3 is ill")
 
         held = holdings(metric=from_labels(broken), metadata={"amount": np.ones(60)})

@@ -68,8 +68,8 @@ class TestSecrets:
     @pytest.mark.parametrize(
         "change",
         [
-            lambda secret: "",
-            lambda secret: "-",
+            lambda secret: secret[:0],
+            lambda secret: "-" * len(secret),
             lambda secret: secret[:-1],
             lambda secret: secret + "A",
             lambda secret: secret + "\n",
