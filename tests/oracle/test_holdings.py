@@ -1,69 +1,109 @@
-"""What an owner holds: what is refused, what the digest covers, and orders that tell labels."""
+"""What the owner holds: what is refused, the categories, and the digest that answers belong to."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from postshift.exceptions import LabelError, SettingError, ShapeError
+from postshift.exceptions import PostshiftError, SettingError, ShapeError
 from postshift.metrics import from_labels, from_predictions
 from tests.oracle.owned import holdings
 
 
-def test_categories_are_groups_times_classes_for_a_metric_over_groups_only():
-    over, without = holdings(), holdings(metric="g_mean")
-    np.testing.assert_array_equal(over.categories, over.groups * 2 + over.labels)
-    np.testing.assert_array_equal(without.categories, without.labels)
-    assert (over.n_categories, without.n_categories) == (4, 2)
+def profit(y_true, y_pred, amount):
+    return float(((y_true == y_pred) * amount).mean())
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        ({"ids": ["a"] * 60}, SettingError, "59 row identifiers occur more than once"),
-        ({"labels": np.full(60, 2)}, LabelError, "labels"),
-        ({"groups": np.full(60, 5)}, LabelError, "groups"),
-        ({"metadata": {"amount": np.ones(59)}}, ShapeError, "amount must have one value for each of the 60 rows"),
-    ],
-)
-def test_what_does_not_fit_is_refused(changes, error, words):
-    with pytest.raises(error, match=words):
-        holdings(**changes)
+def changed(array, place=0):
+    """Return 0/1 values, one of them the other one."""
+    found = np.array(array)
+    found[place] = 1 - found[place]
+    return found
 
 
-def test_a_metric_with_labels_of_its_own():
-    with pytest.raises(SettingError, match="has its own labels"):
-        _ = holdings(metric=from_predictions(len)).goal
+class TestChecks:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"ids": ["a"] * 60}, "59 row identifiers occur more than once: make them unique"),
+            ({"ids": ["a", "b"]}, "labels"),
+            ({"ids": []}, "validation"),
+            ({"classes": [0]}, "the number of classes must be a whole number >= 2"),
+            ({"labels": np.full(60, 2)}, "labels"),
+            ({"labels": np.full(60, -1)}, "labels"),
+            ({"labels": np.zeros(59, dtype=int)}, "labels"),
+            ({"groups": np.full(60, 2)}, "groups"),
+            ({"groups": np.zeros(61, dtype=int)}, "groups"),
+        ],
+    )
+    def test_rows_that_do_not_fit_together(self, changes, message):
+        with pytest.raises(PostshiftError, match=message):
+            holdings(**changes)
+
+    @pytest.mark.parametrize("values", [np.ones(59), 3.0, np.ones((1, 60))])
+    def test_metadata_of_another_length(self, values):
+        with pytest.raises(ShapeError, match=r"amount must have one value for each of the 60 rows. Got"):
+            holdings(metadata={"amount": values})
+
+    def test_a_metric_that_is_not_known(self):
+        with pytest.raises(SettingError, match="did you mean 'g_mean'"):
+            _ = holdings(metric="g_men").goal
+
+    def test_a_metric_with_labels_of_its_own(self):
+        def elsewhere(y_pred):
+            return float(y_pred[0])
+
+        metric = from_predictions(elsewhere)
+        with pytest.raises(SettingError, match="'elsewhere' has its own labels: give a function of y_true and y_pred"):
+            _ = holdings(metric=metric).goal
 
 
-def test_a_metric_of_single_rows_is_no_function_of_the_confusion_matrix():
-    def gain(y_true, y_pred, amount):
-        return float((amount * (y_true == y_pred)).sum())
+class TestCategories:
+    def test_pairs_of_group_and_class_for_a_metric_over_groups(self):
+        held = holdings(n_classes=3, n_groups=2)
+        assert held.n_categories == 6
+        np.testing.assert_array_equal(held.categories, held.groups * 3 + held.labels)
 
-    held = holdings(metric=from_labels(gain), metadata={"amount": np.arange(60.0)})
-    assert held.psi is None
+    def test_classes_for_any_other_metric(self):
+        held = holdings(metric="g_mean")
+        assert held.n_categories == 2
+        np.testing.assert_array_equal(held.categories, held.labels)
+
+    def test_a_function_of_single_rows_has_no_confusion_matrix(self):
+        held = holdings(metric=from_labels(profit), metadata={"amount": np.ones(60)})
+        assert held.psi is None
+        assert held.n_categories == held.n_classes
 
 
 class TestDigest:
-    def test_equal_holdings_have_equal_digests(self):
-        assert holdings().digest == holdings().digest
-        narrow = holdings(labels=holdings().labels.astype(np.uint8))
-        assert narrow.digest == holdings().digest
+    def test_it_is_the_same_for_the_same_content(self):
+        held = holdings(metadata={"amount": np.arange(60)})
+        narrow = holdings(
+            labels=held.labels.astype(np.int8),
+            groups=held.groups.astype(np.uint8),
+            metadata={"amount": np.arange(60, dtype=np.int16)},
+        )
+        assert held.digest == narrow.digest
+        assert len(held.digest) == 32
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"labels": np.roll(holdings().labels, 1)},
-            {"groups": 1 - holdings().groups},
-            {"ids": [f"r{place}" for place in range(60)]},
-            {"classes": ["no", "yes"]},
-            {"group_names": ["a", "b"]},
-            {"metric": "g_mean"},
-            {"metadata": {"amount": np.ones(60)}},
-        ],
-    )
-    def test_whatever_changes_an_answer_changes_the_digest(self, changes):
-        assert holdings(**changes).digest != holdings().digest
+    def test_everything_that_answers_depend_on_changes_it(self):
+        held = holdings(metadata={"amount": np.arange(60.0)})
+        others = [
+            holdings(metadata=held.metadata, labels=changed(held.labels)),
+            holdings(metadata=held.metadata, groups=changed(held.groups)),
+            holdings(metadata=held.metadata, group_names=["group1", "group0"]),
+            holdings(metadata=held.metadata, classes=["0", "2"]),
+            holdings(metadata=held.metadata, ids=[f"row{place}" for place in reversed(range(60))]),
+            holdings(metadata=held.metadata, metric="worst_group_accuracy"),
+            holdings(metadata={"amount": np.arange(60.0) + 1e-9}),
+            holdings(metadata={"price": np.arange(60.0)}),
+            holdings(),
+        ]
+        assert len({held.digest, *(each.digest for each in others)}) == len(others) + 1
+
+    def test_names_are_not_run_together(self):
+        one, two = holdings(group_names=["a", "bc"]), holdings(group_names=["ab", "c"])
+        assert one.digest != two.digest
 
 
 def ordered(labels, groups=None, *, ids=None):

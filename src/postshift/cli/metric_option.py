@@ -76,16 +76,16 @@ class MetricOption:
         if GROUPS in self.needed_metadata() and groups is None:
             raise UsageError(f"metric {self.name!r} is over groups of rows: name their column with --groups")
         reads = GROUPS in metadata_names(self.metric)
-        if asked and not reads:
-            raise UsageError(
-                f"metric {self.name!r} does not read groups: leave --groups out, or use a metric over groups (see "
-                "postshift metrics)"
-            )
         n_groups = len(np.unique(groups)) if reads and groups is not None else None
         try:
             resolve_metric(self.metric, classes=layout.classes, n_groups=n_groups)
         except MetricError as error:
             raise UsageError(f"--metric {self.text}: {error}") from error
+        if asked and not reads:
+            raise UsageError(
+                f"metric {self.name!r} does not read groups: leave --groups out, or use a metric over groups (see "
+                "postshift metrics)"
+            )
 
     def needed_metadata(self) -> frozenset[str]:
         """Return the names of the values of each row that the metric needs."""

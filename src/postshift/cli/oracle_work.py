@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from postshift.cli.console import Console
-from postshift.cli.errors import FileError, UsageError
+from postshift.cli.errors import FileError, UsageError, WorkError, listed
 from postshift.cli.files.file_rows import Layout
 from postshift.cli.files.file_table import FileTable, digest_of, read_bytes, read_table
 from postshift.cli.files.table_columns import canonical, classes_of, labels_of, pick
-from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric, read_stored
+from postshift.cli.metric_option import MetricOption, copy_suffix, kind_of, read_metric, read_stored
+from postshift.exceptions import ClockError, RestoredError
 from postshift.metrics.resolve import GROUPS
 from postshift.oracle.folder import METRIC, WATERMARK, MetricText, OwnerFolder
-from postshift.oracle.holdings import Holdings
+from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of, micro
 from postshift.oracle.service import Service, Terms, log_line, token_line
@@ -29,6 +32,7 @@ LIFETIME = timedelta(days=30)
 _USUAL = {"private": ("table", "confusion"), "trusted": ("confusion", "value")}
 _BUDGETS = {"private": 0.1, "trusted": 100}
 _ID = "id"  # the column of identifiers that learners get
+_PORT_TAKEN = (errno.EADDRINUSE, errno.EACCES)
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -59,19 +63,33 @@ class OwnerRequest:
             raise UsageError("--queries is for trusted mode; in private mode, the budget is --rho")
         if self.mode == "trusted" and self.rho is not None:
             raise UsageError("--rho is for private mode; in trusted mode, the budget is --queries")
-        given = self.rho if self.mode == "private" else self.queries
+        if strange := [kind for kind in self.kinds if kind not in KINDS_OF_ANSWER]:
+            raise UsageError(f"--kind must be one of {', '.join(KINDS_OF_ANSWER)}. Got {listed(strange)}")
+        option, given = ("--rho", self.rho) if self.mode == "private" else ("--queries", self.queries)
+        if given is not None and not given > 0:
+            raise UsageError(f"{option} is the budget and must be above 0. Got {given:g}")
         amount = _BUDGETS[self.mode] if given is None else given
         budget = micro(float(amount)) if self.mode == "private" else int(amount)
-        kinds: Any = self.kinds or _USUAL[self.mode]
+        kinds: Any = tuple(dict.fromkeys(self.kinds)) or _USUAL[self.mode]
         return Terms(mode=self.mode, kinds=kinds, budget=budget, title=self.title)  # type: ignore[arg-type]
 
 
 def create(request: OwnerRequest) -> dict[str, Any]:
     """Write the folder, and return what is shown of it."""
     terms, table = request.terms(), read_table(request.data)
+    if kind_of(request.metric) == "url":
+        raise UsageError(
+            f"--metric {request.metric} is another service, and this one computes the metric itself: give a name, "
+            "FILE.py:function or cost:FILE.csv"
+        )
     layout = _layout(table, request)
     metric = read_metric(request.metric, layout, pos_label=request.pos_label)
     holdings = _holdings(table, request, layout, metric)
+    if holdings.psi is None and (terms.mode, terms.kinds) != ("trusted", ("value",)):
+        raise UsageError(
+            f"metric {metric.name!r} reads single rows, so only its exact values can be answered: give --mode trusted "
+            "--kind value, or choose a metric of the confusion matrix"
+        )
     suffix = copy_suffix(metric.text, metric.kind)
     stored = MetricText(
         text=metric.text, kind=metric.kind, copy=None if suffix is None else f"{METRIC}{suffix}", digest=metric.digest
@@ -96,7 +114,7 @@ def create(request: OwnerRequest) -> dict[str, Any]:
 def amount_text(terms: Terms, amount: int) -> str:
     """Return an amount of the budget in words."""
     if terms.mode == "trusted":
-        return f"{amount:,} queries"
+        return f"{amount:,} {'query' if amount == 1 else 'queries'}"
     epsilon = epsilon_of(amount, delta=terms.delta) if amount else 0.0
     return f"rho {amount / MICRO:g} (epsilon {epsilon:.2f} at delta {terms.delta:g})"
 
@@ -117,9 +135,25 @@ def risk_text(terms: Terms) -> str:
 def _layout(table: FileTable, request: OwnerRequest) -> Layout:
     """Return the roles of the columns, with the classes of the label column."""
     series = pick(table, request.label, option="--label")
+    _check_repeats(table, request.label, option="--label")
     names = sorted({canonical(value) for value in series.dropna().unique()}, key=_as_number)
+    if len(names) < 2:
+        raise UsageError(
+            f"column {request.label!r} of {table.path} has {len(names)} of the two or more classes that are needed "
+            f"({listed(names) or 'it is empty'}): name the column of the true classes with --label"
+        )
     class_names, class_values = classes_of(names, series)
     return Layout(class_names=class_names, class_values=class_values, label=request.label, groups=request.groups)
+
+
+def _check_repeats(table: FileTable, name: str, *, option: str) -> None:
+    """Raise for a column whose values seldom repeat: it does not hold classes or groups."""
+    column = table.frame[name].dropna()
+    if len(column) > 2 and column.nunique() > len(column) / 2:
+        raise UsageError(
+            f"column {name!r} of {table.path} has {column.nunique():,} different values in {len(column):,} rows: name "
+            f"a column that says which of a few each row belongs to with {option}"
+        )
 
 
 def _as_number(name: str) -> tuple[int, float, str]:
@@ -136,13 +170,13 @@ def _holdings(table: FileTable, request: OwnerRequest, layout: Layout, metric: M
     values = labels_of(table, request.label, names=names, values=layout.class_values)
     codes = {canonical(value): place for place, value in enumerate(layout.class_values)}
     groups, group_names = _groups(table, request, metric)
-    also = {
-        name: pick(table, name, option=f"an argument of metric {metric.name!r}").to_numpy()
-        for name in sorted(metric.needed_metadata() - {GROUPS})
-    }
+    metric.check(layout, groups, asked=groups is not None)
+    also = {name: _read_by(metric, table, name) for name in sorted(metric.needed_metadata() - {GROUPS})}
     ids = [str(row) for row in range(len(table.frame))]
     if request.ids is not None:
-        ids = [str(each) for each in pick(table, request.ids, option="--id")]
+        column = pick(table, request.ids, option="--id")
+        _check_complete(table, request.ids, what="identifier")
+        ids = [str(each) for each in column]
     return Holdings(
         ids=ids,
         classes=np.asarray(layout.class_values).tolist(),
@@ -155,6 +189,24 @@ def _holdings(table: FileTable, request: OwnerRequest, layout: Layout, metric: M
     )
 
 
+def _read_by(metric: MetricOption, table: FileTable, name: str) -> Any:
+    """Return a column that the metric reads, as numbers or texts."""
+    column = pick(table, name, option=f"an argument of metric {metric.name!r}")
+    _check_complete(table, name, what=f"value for metric {metric.name!r}")
+    values = column.to_numpy()
+    return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _check_complete(table: FileTable, name: str, *, what: str) -> None:
+    """Raise if a column has empty cells."""
+    missing = table.frame[name].isna().to_numpy()
+    if missing.any():
+        raise UsageError(
+            f"{table.place} has {int(missing.sum())} rows without {'an' if what[0] in 'aeiou' else 'a'} {what} in "
+            f"column {name!r}, the first is {table.row(missing)}: fill these cells, or drop the rows"
+        )
+
+
 def _groups(table: FileTable, request: OwnerRequest, metric: MetricOption) -> tuple[Any, tuple[str, ...]]:
     """Return the groups of the rows as positions, and their names."""
     needed = GROUPS in metric.needed_metadata()
@@ -163,8 +215,8 @@ def _groups(table: FileTable, request: OwnerRequest, metric: MetricOption) -> tu
             raise UsageError(f"metric {metric.name!r} is over groups of rows: name their column with --groups")
         return None, ()
     series = pick(table, request.groups, option="--groups")
-    if series.isna().any():
-        raise UsageError(f"{int(series.isna().sum())} rows have no group in column {request.groups!r}: give them one")
+    _check_complete(table, request.groups, what="group")
+    _check_repeats(table, request.groups, option="--groups")
     names, places = np.unique(series.astype(str).to_numpy(dtype=str), return_inverse=True)
     return places, tuple(names.tolist())
 
@@ -191,18 +243,25 @@ def open_service(path: Path, *, trust_metric: bool = False) -> Service:
     """Return the service of a folder; a Python file is run only if it is trusted."""
     folder = OwnerFolder.open(path)
     stored = folder.metric
+    copy = None if stored.copy is None else path / stored.copy
     _check_copy(path, stored, trust=trust_metric)
     names = tuple(canonical(value) for value in folder.classes)
     layout = Layout(class_names=names, class_values=folder.classes, label="label")
-    chosen = read_stored(
-        stored.text,
-        stored.kind,  # type: ignore[arg-type]
-        layout,
-        copy=None if stored.copy is None else path / stored.copy,
-        digest=stored.digest,
-        pos_label=None,
-        trust=trust_metric,
-    )
+    try:
+        chosen = read_stored(
+            stored.text,
+            stored.kind,  # type: ignore[arg-type]
+            layout,
+            copy=copy,
+            digest=stored.digest,
+            pos_label=None,
+            trust=trust_metric,
+        )
+    except WorkError as error:
+        raise WorkError(
+            f"{error.__cause__ or error}; the folder has a copy of this file only: what it imports must be installed, "
+            "or be in a folder of PYTHONPATH"
+        ) from None
     return folder.service(chosen.metric if chosen.kind != "name" else chosen.text)
 
 
@@ -243,7 +302,9 @@ def serve(
         )
     for file in filter(None, (certificate, key)):
         if not file.is_file():
-            raise FileError(f"there is no file {file}")
+            raise FileError(f"there is no file {file}: check the path")
+    if certificate is not None and key is not None:
+        _check_certificate(certificate, key)
     service = open_service(path, trust_metric=trust_metric)
     with contextlib.closing(service.ledger), _listening(host, port) as place:
         service.ledger.check_clock()
@@ -253,6 +314,17 @@ def serve(
         console.say(f"serving {path} at {scheme}://{shown}:{place.getsockname()[1]} ({service.terms.mode} mode)")
         console.say(risk_text(service.terms))
         server.run(sockets=[place])
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    """Raise unless two files are a certificate and its private key."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:  # also ssl.SSLError
+        raise FileError(
+            f"{certificate} and {key} cannot be used as a certificate and its private key ({error.strerror or error}): "
+            "give two files in PEM format that belong together"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -265,7 +337,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         try:
             place.bind((host, port))
         except OSError as error:
-            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}: choose another --port") from error
+            option = "--port" if error.errno in _PORT_TAKEN else "--host"
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}: choose another {option}") from error
         yield place
 
 
@@ -273,6 +346,11 @@ def log_lines(path: Path, *, limit: int) -> list[dict[str, Any]]:
     """Return the last lines of the log, the newest first."""
     with _ledger(path) as ledger:
         return [log_line(line) for line in ledger.lines(limit=limit)]
+
+
+def unit_of(path: Path) -> str:
+    """Return the unit of costs in the ledger of a folder."""
+    return "micro-rho" if OwnerFolder.open(path).terms.mode == "private" else "queries"
 
 
 def audited(path: Path) -> dict[str, Any]:
@@ -289,16 +367,24 @@ def audited(path: Path) -> dict[str, Any]:
     }
 
 
-def accept_restored(path: Path) -> None:
-    """Accept a ledger that is older than the last answer that was given out."""
+def accept_restored(path: Path) -> bool:
+    """Accept a ledger that is older than the last answer that was given out; return whether it was."""
     folder = OwnerFolder.open(path)
+    with contextlib.suppress(RestoredError), contextlib.closing(folder.ledger()):
+        return False
     Ledger.accept_restored(folder.url, about=folder.about, watermark=path / WATERMARK).close()
+    return True
 
 
-def accept_clock(path: Path) -> None:
-    """Accept that the clock is before the last line of the log."""
+def accept_clock(path: Path) -> bool:
+    """Accept that the clock is before the last line of the log; return whether it was."""
     with _ledger(path) as ledger:
-        ledger.accept_clock()
+        try:
+            ledger.check_clock()
+        except ClockError:
+            ledger.accept_clock()
+            return True
+    return False
 
 
 def create_token(
@@ -307,19 +393,40 @@ def create_token(
     """Create a token, and return it with its identifier."""
     if scope not in ("learner", "owner"):
         raise UsageError(f"--scope must be learner or owner. Got {scope!r}")
-    folder, end = (
-        OwnerFolder.open(path),
-        datetime.now(UTC) + LIFETIME if expires is None else expires.replace(tzinfo=UTC),
-    )
-    largest = None if most is None else micro(most) if folder.terms.mode == "private" else int(most)
+    now, terms = datetime.now(UTC), OwnerFolder.open(path).terms
+    end = now + LIFETIME if expires is None else _in_utc(expires)
+    if end <= now:
+        raise UsageError(f"--expires must be in the future. Got {end:%Y-%m-%d %H:%M} UTC")
+    largest = None if most is None else _most(terms, most)
     with _ledger(path) as ledger:
         found, secret = ledger.create_token(name, scope=scope, expires=end, most=largest, per_minute=per_minute)  # type: ignore[arg-type]
     return {"id": found, "name": name, "scope": scope, "expires": end.isoformat(timespec="seconds"), "token": secret}
 
 
+def _in_utc(time: datetime) -> datetime:
+    """Return a time in UTC; one without a time zone is UTC."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _most(terms: Terms, most: float) -> int:
+    """Return what a token may spend, in units of the ledger."""
+    if not most > 0:
+        raise UsageError(f"--most must be above 0. Got {most:g}")
+    if terms.mode == "private":
+        return micro(most)
+    if not most.is_integer():
+        raise UsageError(f"--most is a whole number of queries in trusted mode. Got {most:g}")
+    return int(most)
+
+
 def revoke_token(path: Path, token: str) -> None:
-    """Revoke a token."""
+    """Revoke a token, by its identifier."""
     with _ledger(path) as ledger:
+        every = {use.token.id: use.token.name for use in ledger.tokens()}
+        if token not in every:
+            same = [identifier for identifier, name in every.items() if name == token]
+            remedy = f"give the ID of one named so: {', '.join(same)}" if same else "token list shows the IDs"
+            raise UsageError(f"there is no token with the ID {token!r}: {remedy}")
         ledger.revoke_token(token)
 
 

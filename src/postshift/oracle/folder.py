@@ -16,9 +16,10 @@ Only its owner can read the folder. Nothing in it is unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -116,10 +117,27 @@ class OwnerFolder:
                 f"give away the {told}s at no cost. Shuffle the rows, and give them other identifiers, here and at the "
                 "learners"
             )
+        if path.exists() and not path.is_dir():
+            raise SettingError(f"{path} is a file: name a new folder")
         if path.exists() and any(path.iterdir()):
             raise SettingError(f"{path} is not empty: name a new folder")
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
+        with _emptied_on_error(path):
+            return cls._written(path, holdings, terms, metric, copy=copy, database=database)
+
+    @classmethod
+    def _written(
+        cls,
+        path: Path,
+        holdings: Holdings,
+        terms: Terms,
+        metric: MetricText,
+        *,
+        copy: bytes | None,
+        database: str | None,
+    ) -> Self:
+        """Write the files of a new folder."""
         also = {f"{_EXTRA}{name}": np.asarray(values) for name, values in holdings.metadata.items()}
         groups = {} if holdings.groups is None else {"groups": holdings.groups}
         arrays = {"ids": np.asarray(holdings.ids, dtype=str), "labels": holdings.labels, **groups, **also}
@@ -147,12 +165,16 @@ class OwnerFolder:
         """Return what ``owner.json`` of a folder says."""
         try:
             content = json.loads((path / OWNER).read_bytes())
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ArchiveError(f"{path} is not a folder of postshift oracle init: it has no {OWNER}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArchiveError(f"{path / OWNER} is damaged: restore it from a copy") from error
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-            raise ArchiveError(f"{path / OWNER} was not written by this version of postshift")
+        found = content.pop("format", None) if isinstance(content, dict) else None
+        if found != FORMAT:
+            raise ArchiveError(
+                f"{path / OWNER} has format {found!r}; this version of postshift reads format {FORMAT}: use the "
+                "version that wrote it"
+            )
         with contradicting(path / OWNER):
             terms = Terms(**_terms(content))
             check_database(content["database"])
@@ -184,8 +206,11 @@ class OwnerFolder:
 
     def holdings(self, metric: Any) -> Holdings:
         """Return what is held; ``metric`` is the metric itself, as the library takes it."""
-        _, arrays = read_archive(self.path / ROWS, kind=_KIND)
         released = self.path / RELEASED
+        for file in (self.path / ROWS, released):
+            if not file.is_file():
+                raise ArchiveError(f"{file} is missing: restore it from a copy")
+        _, arrays = read_archive(self.path / ROWS, kind=_KIND)
         try:
             found = Holdings(
                 ids=arrays["ids"].tolist(),
@@ -208,6 +233,17 @@ class OwnerFolder:
     def service(self, metric: Any) -> Service:
         """Return the service of the folder."""
         return Service(self.holdings(metric), self.terms, self.ledger())
+
+
+@contextlib.contextmanager
+def _emptied_on_error(path: Path) -> Iterator[None]:
+    """Remove all files of a new folder, and the labels with them, if it cannot be completed."""
+    try:
+        yield
+    except BaseException:
+        for file in path.iterdir():
+            file.unlink()
+        raise
 
 
 def check_database(url: str | None) -> None:

@@ -70,8 +70,10 @@ class Service:
     def check(holdings: Holdings, terms: Terms) -> None:
         """Raise if what is held cannot be asked about on these terms."""
         Answers(holdings, terms.mode)
-        if strange := [kind for kind in terms.kinds if kind not in KINDS_OF_ANSWER] or not terms.kinds:
-            raise SettingError(f"kinds must be some of {', '.join(KINDS_OF_ANSWER)}. Got {strange or 'none'}")
+        strange = [kind for kind in terms.kinds if kind not in KINDS_OF_ANSWER]
+        if strange or not terms.kinds:
+            got = ", ".join(map(repr, strange)) or "none"
+            raise SettingError(f"kinds must be some of {', '.join(KINDS_OF_ANSWER)}. Got {got}")
         if holdings.psi is None and terms.kinds != ("value",):
             raise SettingError("a metric that reads single rows has no confusion matrix: allow the kind value only")
         check_count(terms.budget, name="budget", low=1)

@@ -85,7 +85,7 @@ def init(
         rho=rho,
         queries=queries,
         pos_label=pos_label,
-        title=title or folder.name,
+        title=title or folder.resolve().name,
         database=database,
     )
     with console.warnings_shown():
@@ -154,16 +154,21 @@ def log(
 
     Example: postshift oracle log labels
     """
-    from postshift.cli.oracle_work import log_lines
+    from postshift.cli.oracle_work import log_lines, unit_of
 
     console = Console(quiet=quiet, as_json=json)
     with console.warnings_shown():
-        found = log_lines(folder, limit=limit)
-    console.table(
-        ("number", "time", "event", "token", "cost", "text"),
-        [tuple(str(line[name]) for name in ("number", "time", "event", "token", "cost", "text")) for line in found],
-    )
+        found, unit = log_lines(folder, limit=limit), unit_of(folder)
+    _table(console, found, ("number", "time", "event", "token", "cost", "text"), unit=unit)
     console.result({"lines": found})
+
+
+def _table(console: Console, lines: list[dict[str, Any]], names: tuple[str, ...], *, unit: str) -> None:
+    """Show lines as a table; amounts of the budget have their unit in the header."""
+    header = [f"{name} ({unit})" if name in ("cost", "spent", "most") else name for name in names]
+    console.table(
+        header, [tuple("-" if line[name] in (None, "") else str(line[name]) for name in names) for line in lines]
+    )
 
 
 @app.command(epilog=EXIT_CODES)
@@ -200,8 +205,12 @@ def accept(
 
     console = Console(quiet=quiet)
     with console.warnings_shown():
-        (accept_clock if clock else accept_restored)(folder)
-    console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
+        accepted = (accept_clock if clock else accept_restored)(folder)
+    if accepted:
+        console.say(f"{folder}: the {'clock' if clock else 'restored ledger'} is accepted, and this is in its log")
+    else:
+        reason = "the clock is not before the last line" if clock else "the ledger has every answer that was given out"
+        console.say(f"{folder}: {reason}, so there is nothing to accept")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -251,14 +260,14 @@ def create(
 @tokens.command(epilog=EXIT_CODES)
 def revoke(
     folder: Folder,
-    token: Annotated[str, typer.Argument(metavar="ID", help="Its identifier (token list).", show_default=False)],
+    token: Annotated[str, typer.Argument(metavar="ID", help="Its ID, as token list shows it.", show_default=False)],
     *,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Revoke a token at once.
 
-    Example: postshift oracle token revoke labels 3f2a
+    Example: postshift oracle token revoke labels 3f2a91c0
     """
     from postshift.cli.oracle_work import revoke_token
 
@@ -274,11 +283,10 @@ def list_(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
 
     Example: postshift oracle token list labels
     """
-    from postshift.cli.oracle_work import token_lines
+    from postshift.cli.oracle_work import token_lines, unit_of
 
     console = Console(quiet=quiet, as_json=json)
     with console.warnings_shown():
-        found = token_lines(folder)
-    names = ("id", "name", "scope", "expires", "revoked", "spent")
-    console.table(names, [tuple(str(line[name]) for name in names) for line in found])
+        found, unit = token_lines(folder), unit_of(folder)
+    _table(console, found, ("id", "name", "scope", "expires", "revoked", "spent", "most"), unit=unit)
     console.result({"tokens": found})
