@@ -32,6 +32,7 @@ MICRO = 1_000_000  # micro-rho in a rho
 TOKEN_VARIABLE = "POSTSHIFT_TOKEN"  # noqa: S105 -- the name of a variable of the environment
 PATIENCE = 300.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_WARNED_FROM = 1.0  # seconds: a shorter pause needs no warning
 _AGAIN = (429, 502, 503, 504)
 _WANTED = ("table", "confusion", "value")  # the best first
 _SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion", "value": "soft"}
@@ -316,6 +317,9 @@ class RemoteMetric:
                     f"{self.url} could not be reached for {self.patience:g} s ({problem}): try again later"
                 )
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 -- spreads learners  # nosec B311
+            if pause < _WARNED_FROM <= 2 * pause:
+                text = f"{self.url} does not answer ({problem}): trying again for {end - time.monotonic():.0f} s"
+                warnings.warn(text, PostshiftWarning, stacklevel=2)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
