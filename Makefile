@@ -28,7 +28,7 @@ test: $(VENV)/.dev-ready ## run the tests, except the slow ones
 test-slow: export OPENBLAS_NUM_THREADS := 1
 test-slow: export OMP_NUM_THREADS := 1
 test-slow: $(VENV)/.dev-ready ## run the slow tests
-	@"$(BIN)/python" -m pytest -n auto -m slow --ignore tests/fuzz --ignore tests/interruptions --ignore tests/browser --ignore tests/docs/test_build.py
+	@"$(BIN)/python" -m pytest -n auto -m slow --ignore tests/fuzz --ignore tests/interruptions --ignore tests/browser --ignore tests/oracle --ignore tests/docs/test_build.py
 
 fuzz: export OPENBLAS_NUM_THREADS := 1
 fuzz: export OMP_NUM_THREADS := 1

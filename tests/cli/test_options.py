@@ -46,13 +46,14 @@ def commands_of(group, *words):
 
 
 def test_every_option_and_command_that_a_text_names_is_there():
-    every = set().union(*(options_of(*words) for words in commands_of(get_command(app))))
+    program = get_command(app)
+    every = set().union(*(options_of(*words) for words in commands_of(program)))
     every |= {"--version", "--force-reinstall"}
     for file, text in texts():
         named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*\w", text))
         assert named <= every, (file, named - every)
         commands = set(re.findall(r"\bpostshift ([a-z]+)\b", text))
-        assert commands <= {*get_command(app).commands, "did", "wrote"}, (file, text)
+        assert commands <= {*program.commands, "did", "wrote"}, (file, text)
 
 
 def test_options_of_python_parameters_have_their_names():

@@ -18,6 +18,8 @@ from postshift.oracle.wire import encoded
 from tests.oracle.owned import holdings
 from tests.oracle.servers import code_of, make_service, serving, value_body
 
+pytestmark = pytest.mark.slow
+
 LEVEL = 1e-4
 ROW, N_ROWS = 7, 60
 UNPADDED, PADDED, REFUSED = 600, 120, 600  # sample sizes: times of each service
