@@ -307,7 +307,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     else:
         console.say(str(found["reason"]))
     if found["queries"]:
-        console.say(f"{found['queries']} queries were asked")
+        console.say("1 query was asked" if found["queries"] == 1 else f"{found['queries']} queries were asked")
     console.say(f"report: {found['report']}")
 
 
