@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,11 +58,18 @@ metric, mean of the task means. Rules of ours ask nothing if the metric is a kno
 a function that only counts rows."""
 
 
+def to_show(results: Results) -> Results:
+    """Leave out the set-aside tasks until every split of theirs is stored: they are looked at once, all together."""
+    if not any(method.startswith(SET_ASIDE) for method, _ in results.missing):
+        return results
+    return replace(results, rows=tuple(row for row in results.rows if not row.task.startswith(SET_ASIDE)))
+
+
 def make_page(results: Results) -> str:
     """Return the page."""
-    scores = Scores(results)
+    scores = Scores(to_show(results))
     return whole_page(
-        results,
+        scores.results,
         [
             splits_of(scores),
             HOW,
@@ -280,7 +288,7 @@ def described(task: str) -> str:
 
 def panels(results: Results) -> list[Panel]:
     """Return the default less the base by task, and less every other method over the first group that was run."""
-    scores = Scores(results)
+    scores = Scores(to_show(results))
     group = next(group for group in GROUPS if scores.tasks(group))
     tasks = scores.tasks(group)
     by_task = {task: scores.differences(task, BASE) for task in scores.tasks()}

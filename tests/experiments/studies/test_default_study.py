@@ -32,7 +32,7 @@ from experiments.studies.default_scores import (
     Scores,
 )
 from experiments.studies.default_study import EXPERIMENT, TASKS, Split, measure, measured, metric_of
-from experiments.studies.default_study_page import score_table
+from experiments.studies.default_study_page import panels, score_table
 from experiments.studies.menu_tasks import TaskData
 
 WINE = "old: wine_two_laboratories"
@@ -329,6 +329,16 @@ class TestPage:
         assert "digit_pairs (10)" in " ".join(page.split())
         assert "tuned threshold, coordinate search" in " ".join(page.split())
         assert all(new_tasks.describe(name) in page for name in (*GROUPS["set aside"], *GROUPS["looked at"]))
+
+    def test_a_part_of_the_set_aside_tasks_is_not_shown(self) -> None:
+        """The one look is at all of them: a run that was stopped in between shows nothing of them."""
+        rows = all_results().rows
+        before = [row for row in rows if not row.task.startswith("set aside: ")]
+        during = [row for row in rows if (row.task, row.seed) != (TWO, 9)]
+        assert EXPERIMENT.page(EXPERIMENT.results(during)) == EXPERIMENT.page(EXPERIMENT.results(before))
+        assert [str(each) for each in panels(EXPERIMENT.results(during))] == [
+            str(each) for each in panels(EXPERIMENT.results(before))
+        ]
 
     def test_only_the_old_tasks(self) -> None:
         kept = [row for row in all_results().rows if row.task.startswith("old: ")]
