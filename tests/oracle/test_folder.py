@@ -11,11 +11,11 @@ import pytest
 
 from postshift.exceptions import ArchiveError, LedgerError, OtherDataError, PostshiftWarning, SettingError
 from postshift.metrics import from_labels
-from postshift.oracle.folder import LEDGER, OWNER, RELEASED, ROWS, WATERMARK, MetricText, OwnerFolder, check_database
+from postshift.oracle.folder import LEDGER, OWNER, RELEASED, ROWS, WATERMARK, OwnerFolder, OwnersMetric, check_database
 from postshift.oracle.service import Terms
 from tests.oracle.owned import holdings
 
-METRIC = MetricText(text="group_g_mean", kind="name")
+METRIC = OwnersMetric(text="group_g_mean", kind="name")
 
 
 def terms(**changes):
@@ -54,7 +54,7 @@ class TestCreate:
         np.testing.assert_array_equal(again.metadata["place"], held.metadata["place"])
 
     def test_its_files(self, tmp_path):
-        metric = MetricText(text="my.py:f", kind="file", copy="metric.py", digest="abc")
+        metric = OwnersMetric(text="my.py:f", kind="file", copy="metric.py", digest="abc")
         write(tmp_path / "owner", metric=metric, copy=b"def f(): ...")
         assert names(tmp_path / "owner") == {OWNER, ROWS, RELEASED, LEDGER, WATERMARK, "metric.py"}
         assert (tmp_path / "owner" / "metric.py").read_bytes() == b"def f(): ..."
@@ -257,7 +257,7 @@ class TestDatabase:
 TERMS = Terms(mode="private", kinds=("table",), budget=1000, title="loans")
 
 
-NAME = MetricText(text="group_g_mean", kind="name")
+NAME = OwnersMetric(text="group_g_mean", kind="name")
 
 
 @pytest.fixture

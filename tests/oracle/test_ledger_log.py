@@ -14,7 +14,7 @@ from postshift.oracle.ledger_log import (
     BUDGET,
     TOKEN,
     Account,
-    Entry,
+    LogEntry,
     after,
     append,
     begin_log,
@@ -29,7 +29,7 @@ from postshift.oracle.ledger_tables import log, metadata
 from tests.oracle.ledgers import ABOUT, ask, create, learner
 from tests.oracle.trouble import behind_its_back
 
-ENTRY = Entry(event=ANSWER, token="t", key="k", kind="value", cost=3, text="a query", answer="d")  # noqa: S106 -- an ID
+ENTRY = LogEntry(event=ANSWER, token="t", key="k", kind="value", cost=3, text="a query", answer="d")  # noqa: S106 -- an ID
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class TestDigests:
     def test_a_line_that_differs_in_anything_has_another_digest(self):
         start = genesis(ABOUT)
         lines = [after(start, ENTRY, time=5), after(start, ENTRY, time=6), after(genesis("other"), ENTRY, time=5)]
-        for each in fields(Entry):
+        for each in fields(LogEntry):
             value = getattr(ENTRY, each.name)
             lines.append(
                 after(start, replace(ENTRY, **{each.name: value + 1 if each.type == "int" else f"{value}!"}), time=5)
@@ -67,7 +67,7 @@ class TestDigests:
 class TestAccount:
     def test_it_is_the_sum_of_the_lines(self):
         account = genesis(ABOUT)
-        for entry in (Entry(event=BUDGET, granted=10), Entry(event=TOKEN), ENTRY, replace(ENTRY, cost=4)):
+        for entry in (LogEntry(event=BUDGET, granted=10), LogEntry(event=TOKEN), ENTRY, replace(ENTRY, cost=4)):
             account = after(account, entry, time=account.time + 1)
         assert (account.total, account.spent, account.left, account.n_answers) == (10, 7, 3, 2)
         assert (account.number, account.time) == (4, 4)
@@ -77,14 +77,14 @@ class TestAccount:
 
     def test_what_is_written_is_read_again(self, database):
         with database.writing() as connection:
-            first = begin_log(connection, ABOUT, Entry(event=BUDGET, granted=10, text="begin"), time=7)
+            first = begin_log(connection, ABOUT, LogEntry(event=BUDGET, granted=10, text="begin"), time=7)
             second = append(connection, first, ENTRY, time=8)
         with database.reading() as connection:
             assert read_account(connection) == (ABOUT, second)
             assert last_line(connection) == (2, second.digest)
             line = line_of(connection.execute(log.select().where(log.c.number == 2)).one())
         assert (line.number, line.time, line.digest) == (2, moment_of(8), second.digest)
-        assert Entry(**{each.name: getattr(line, each.name) for each in fields(Entry)}) == ENTRY
+        assert LogEntry(**{each.name: getattr(line, each.name) for each in fields(LogEntry)}) == ENTRY
 
     def test_an_empty_log(self, database):
         with database.reading() as connection:

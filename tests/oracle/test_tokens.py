@@ -18,7 +18,7 @@ from postshift.exceptions import (
     TooFastError,
     UnknownTokenError,
 )
-from postshift.oracle.ledger_log import ANSWER, Entry, micros
+from postshift.oracle.ledger_log import ANSWER, LogEntry, micros
 from postshift.oracle.ledger_tables import log, metadata, tokens
 from postshift.oracle.tokens import Token, check_limits
 from tests.oracle.ledgers import ask, create, learner, problems
@@ -222,7 +222,7 @@ def test_a_limit_in_a_minute_does_not_read_the_answers_before():
     token = Token(
         id="0123abcd", name="ann", scope="learner", created=now, expires=None, most=None, per_minute=1_000_000
     )
-    time, entry = micros(now), asdict(Entry(event=ANSWER, token=token.id))
+    time, entry = micros(now), asdict(LogEntry(event=ANSWER, token=token.id))
     lines = [{**entry, "number": k, "time": time - 60_000_000 - k, "digest": ""} for k in range(10_000)]
     engine, steps = create_engine("sqlite://"), []
     with engine.begin() as connection:

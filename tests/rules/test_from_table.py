@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix
 from postshift import PostShifter, Rows
 from postshift.core.queries import Query
 from postshift.metrics import ConfusionOracle, GroupGMean, TableOracle, from_oracle
-from postshift.rules.from_table import MOST_CELLS, ROWS_OF_NOISE, Shares, partition, shares_of
+from postshift.rules.from_table import MOST_CELLS, ROWS_OF_NOISE, SharesOracle, partition, shares_of
 
 PSI = GroupGMean(n_classes=2, n_groups=2)
 
@@ -125,7 +125,7 @@ class TestShares:
             key="a", kind="confusion", text="", n_rows=200, columns=columns, shape=(3, 4, 2), _predict=lambda: rows.eta
         )
         wanted = ConfusionOracle(labels, n_classes=2, groups=groups).answer(query)
-        np.testing.assert_allclose(Shares(exact).answer(query), wanted)
+        np.testing.assert_allclose(SharesOracle(exact).answer(query), wanted)
 
 
 class Noisy(TableOracle):

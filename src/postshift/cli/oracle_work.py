@@ -22,7 +22,7 @@ from postshift.cli.files.table_columns import canonical, classes_of, labels_of, 
 from postshift.cli.metric_option import MetricOption, copy_suffix, kind_of, read_metric, read_stored
 from postshift.exceptions import ClockError, RestoredError
 from postshift.metrics.resolve import GROUPS
-from postshift.oracle.folder import METRIC, WATERMARK, MetricText, OwnerFolder
+from postshift.oracle.folder import METRIC, WATERMARK, OwnerFolder, OwnersMetric
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of, micro
@@ -91,7 +91,7 @@ def create(request: OwnerRequest) -> dict[str, Any]:
             "--kind value, or choose a metric of the confusion matrix"
         )
     suffix = copy_suffix(metric.text, metric.kind)
-    stored = MetricText(
+    stored = OwnersMetric(
         text=metric.text, kind=metric.kind, copy=None if suffix is None else f"{METRIC}{suffix}", digest=metric.digest
     )
     content = None if metric.source is None else read_bytes(metric.source)
@@ -265,7 +265,7 @@ def open_service(path: Path, *, trust_metric: bool = False) -> Service:
     return folder.service(chosen.metric if chosen.kind != "name" else chosen.text)
 
 
-def _check_copy(path: Path, stored: MetricText, *, trust: bool) -> None:
+def _check_copy(path: Path, stored: OwnersMetric, *, trust: bool) -> None:
     """Raise if the copy of the metric's file was changed, or is a Python file that is not trusted."""
     if stored.kind == "file" and not trust:
         raise UsageError(

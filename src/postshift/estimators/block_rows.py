@@ -55,14 +55,14 @@ class RemoteBlockRows:
 
     def engine(self, basis: str) -> Engine:
         """Return the engine over one basis."""
-        return self.engine_of_file.over(_OfBasis(self, basis))
+        return self.engine_of_file.over(_FileRowsOfBasis(self, basis))
 
     def through(self, posterior: Posterior) -> RemoteBlockRows:
         """Return the rows with eta replaced by a posterior."""
         return replace(self, posteriors=(*self.posteriors, posterior))
 
 
-class _OfBasis:
+class _FileRowsOfBasis:
     """The rows of a file over one basis, as an engine takes them."""
 
     def __init__(self, rows: RemoteBlockRows, basis: str) -> None:

@@ -145,7 +145,7 @@ class RemoteDaskRows:
 
     def engine(self, basis: str) -> Engine:
         """Return the engine over one basis."""
-        return DaskEngine(_OfBasis(self, basis), client=self.cluster.client)
+        return DaskEngine(_PartitionsOfBasis(self, basis), client=self.cluster.client)
 
     def through(self, posterior: Posterior) -> RemoteDaskRows:
         """Return the rows with eta replaced by a posterior."""
@@ -153,7 +153,7 @@ class RemoteDaskRows:
 
 
 @dataclass(frozen=True, eq=False)
-class _OfBasis:
+class _PartitionsOfBasis:
     """The partitions of one basis, for an engine."""
 
     rows: RemoteDaskRows

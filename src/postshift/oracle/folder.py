@@ -46,7 +46,7 @@ _EXTRA = "also/"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricText:
+class OwnersMetric:
     """The metric as its owner wrote it.
 
     Attributes
@@ -77,7 +77,7 @@ class OwnerFolder:
         The folder.
     terms : Terms
         What the owner allows.
-    metric : MetricText
+    metric : OwnersMetric
         The metric.
     classes : tuple
         The class labels.
@@ -91,7 +91,7 @@ class OwnerFolder:
 
     path: Path
     terms: Terms
-    metric: MetricText
+    metric: OwnersMetric
     classes: tuple[Any, ...]
     groups: tuple[str, ...]
     about: str
@@ -103,7 +103,7 @@ class OwnerFolder:
         path: Path,
         holdings: Holdings,
         terms: Terms,
-        metric: MetricText,
+        metric: OwnersMetric,
         *,
         copy: bytes | None = None,
         database: str | None = None,
@@ -132,7 +132,7 @@ class OwnerFolder:
         path: Path,
         holdings: Holdings,
         terms: Terms,
-        metric: MetricText,
+        metric: OwnersMetric,
         *,
         copy: bytes | None,
         database: str | None,
@@ -261,9 +261,9 @@ def _terms(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content["terms"], "kinds": tuple(content["terms"]["kinds"])}
 
 
-def _metric(content: Mapping[str, Any]) -> MetricText:
+def _metric(content: Mapping[str, Any]) -> OwnersMetric:
     """Return the metric of ``owner.json``; raise if its copy is outside of the folder."""
-    found = MetricText(**content["metric"])
+    found = OwnersMetric(**content["metric"])
     if found.copy is not None and Path(found.copy).name != found.copy:
         raise ValueError(f"the copy of the metric is at {found.copy!r}, outside of the folder")
     return found

@@ -29,7 +29,7 @@ from postshift.oracle.ledger_log import (
     REVOKED,
     TOKEN,
     Account,
-    Entry,
+    LogEntry,
     LogLine,
     append,
     begin_log,
@@ -212,7 +212,7 @@ class Ledger:
         granted = check_units(amount, name="amount", low=1)
         with self._writing() as writing:
             total = check_units(writing.account.total + granted, name="the budget", low=1)
-            entry = Entry(event=BUDGET, granted=granted, text=f"the budget was raised by {granted} to {total}")
+            entry = LogEntry(event=BUDGET, granted=granted, text=f"the budget was raised by {granted} to {total}")
             writing.append(entry, time=self._time(writing.account))
         return self.budget()
 
@@ -262,7 +262,7 @@ class Ledger:
             identifier, secret, digest = add_token(
                 writing.connection, name, scope=scope, expires=expires, most=most, per_minute=per_minute, time=time
             )
-            writing.append(Entry(event=TOKEN, token=identifier, key=digest, text=name), time=time)
+            writing.append(LogEntry(event=TOKEN, token=identifier, key=digest, text=name), time=time)
         return identifier, secret
 
     def revoke_token(self, identifier: str) -> None:
@@ -270,7 +270,7 @@ class Ledger:
         with self._writing() as writing:
             token = find_token(writing.connection, identifier)
             if revoked_at(writing.connection, identifier) is None:
-                entry = Entry(event=REVOKED, token=identifier, text=token.name)
+                entry = LogEntry(event=REVOKED, token=identifier, text=token.name)
                 writing.append(entry, time=max(writing.account.time, micros(self._clock())))
 
     def tokens(self) -> list[TokenUse]:
@@ -293,7 +293,7 @@ class Ledger:
         """Continue from the present time although the log has later times, by the owner's decision; log that."""
         with self._writing() as writing:
             text = f"the owner accepted the clock, after {moment_of(writing.account.time).isoformat()}"
-            writing.append(Entry(event=CLOCK, text=text), time=micros(self._clock()))
+            writing.append(LogEntry(event=CLOCK, text=text), time=micros(self._clock()))
 
     @contextlib.contextmanager
     def _closed_on_error(self) -> Iterator[None]:
@@ -339,7 +339,7 @@ class Ledger:
         account = writing.account
         time = self._time(account)
         self._check_covered(writing.connection, account, charge.token, cost=charge.cost, time=time)
-        entry = Entry(
+        entry = LogEntry(
             event=ANSWER,
             token=charge.token,
             key=charge.key,
@@ -379,7 +379,7 @@ class Ledger:
 
     def _fill(self, budget: int) -> None:
         """Create the tables, and write the first line."""
-        entry = Entry(event=CREATED, granted=budget, text=f"the ledger was created with a budget of {budget}")
+        entry = LogEntry(event=CREATED, granted=budget, text=f"the ledger was created with a budget of {budget}")
         with self._database.writing() as connection:
             if inspect(connection).has_table(accounts.name):
                 raise LedgerError(f"{self._database} holds a ledger: open it, or create another one elsewhere")
@@ -414,7 +414,7 @@ class Ledger:
                 cost = account.left if error.spent is None else error.spent
                 missing = "an unknown number of" if error.n_missing is None else error.n_missing
                 text = f"the owner accepted a restored copy without {missing} answers; {cost} were charged for them"
-                entry = Entry(event=RESTORED, key=mark.digest, cost=cost, text=text)
+                entry = LogEntry(event=RESTORED, key=mark.digest, cost=cost, text=text)
                 account = append(connection, account, entry, time=max(account.time, micros(self._clock())))
         self._watermark.replace(Mark.of(account))
 
@@ -425,7 +425,7 @@ class _Writing:
     def __init__(self, connection: Connection, account: Account) -> None:
         self.connection, self.account = connection, account
 
-    def append(self, entry: Entry, *, time: int) -> int:
+    def append(self, entry: LogEntry, *, time: int) -> int:
         """Add a line to the log; return its number."""
         self.account = append(self.connection, self.account, entry, time=time)
         return self.account.number

@@ -30,7 +30,7 @@ CREATED, ANSWER, BUDGET, TOKEN, REVOKED, RESTORED, CLOCK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LogEntry:
     """What happened, before it has a place in the log."""
 
     event: str
@@ -44,7 +44,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine(Entry):
+class LogLine(LogEntry):
     """A line of the log."""
 
     number: int
@@ -95,9 +95,9 @@ def sha256(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def after(account: Account, entry: Entry, *, time: int) -> Account:
+def after(account: Account, entry: LogEntry, *, time: int) -> Account:
     """Return the account after one more line, whose digest covers the line and the digest before."""
-    content = [account.digest, account.number + 1, time, *(getattr(entry, each.name) for each in fields(Entry))]
+    content = [account.digest, account.number + 1, time, *(getattr(entry, each.name) for each in fields(LogEntry))]
     return replace(
         account,
         total=account.total + entry.granted,
@@ -109,7 +109,7 @@ def after(account: Account, entry: Entry, *, time: int) -> Account:
     )
 
 
-def append(connection: Connection, account: Account, entry: Entry, *, time: int) -> Account:
+def append(connection: Connection, account: Account, entry: LogEntry, *, time: int) -> Account:
     """Add a line to the log; return the new account."""
     new = after(account, entry, time=time)
     line = {"number": new.number, "time": new.time, "digest": new.digest, **asdict(entry)}
@@ -118,7 +118,7 @@ def append(connection: Connection, account: Account, entry: Entry, *, time: int)
     return new
 
 
-def begin_log(connection: Connection, about: str, entry: Entry, *, time: int) -> Account:
+def begin_log(connection: Connection, about: str, entry: LogEntry, *, time: int) -> Account:
     """Write the account and the first line of a new log."""
     empty = genesis(about)
     connection.execute(insert(accounts).values(id=1, format=FORMAT, about=about, **asdict(empty)))

@@ -51,7 +51,7 @@ PATH_SHARE = 0.2  # of the validation rows, if there are no other rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Candidate:
+class PathRule:
     """A rule of the path, with its confusion matrix, its metric, how cautious it is, and its tests.
 
     Before it is tested, its confusion matrix and its metric are expected ones. ``caution`` is its expected chance to be
@@ -113,7 +113,7 @@ class Evidence:
     unlabelled: Rows | None = None
     groups: IntArray | None = None
 
-    def tested(self, candidate: Candidate, constraints: Sequence[BoundedMetric]) -> Candidate:
+    def tested(self, candidate: PathRule, constraints: Sequence[BoundedMetric]) -> PathRule:
         """Return a candidate with its tests and its metric on the labelled rows."""
         labels = candidate.rule.labels(self.problem.val)
         confusion = self.problem.label_confusion(labels)
@@ -151,7 +151,7 @@ class Evidence:
 
 
 def certify(
-    path: Sequence[Candidate], evidence: Evidence, constraints: Sequence[BoundedMetric], *, confidence: float
+    path: Sequence[PathRule], evidence: Evidence, constraints: Sequence[BoundedMetric], *, confidence: float
 ) -> tuple[FittedRule, Certificate]:
     """Walk a path from cautious to bold; return the best accepted rule with its certificate.
 
@@ -179,8 +179,8 @@ def certify(
 
 
 def walk(
-    path: Iterable[tuple[Candidate, Sequence[BoundedMetric]]], evidence: Evidence, *, delta: float
-) -> list[Candidate]:
+    path: Iterable[tuple[PathRule, Sequence[BoundedMetric]]], evidence: Evidence, *, delta: float
+) -> list[PathRule]:
     """Test rules, each for its constraints, up to the first that is not accepted: a fixed sequence."""
     found = []
     for candidate, constraints in path:
@@ -192,7 +192,7 @@ def walk(
 
 def make_path(
     program: ConstrainedProgram, *, basis: str, posterior: Posterior, n_rows: int, delta: float
-) -> list[Candidate]:
+) -> list[PathRule]:
     """Return rules from cautious to bold, for tests with ``n_rows`` rows at level ``delta``."""
     how: Any = {"basis": basis, "posterior": posterior, "n_rows": n_rows, "delta": delta}
     return in_order(cautious_solutions(program, n_rows), program.constraints, **how)
@@ -206,11 +206,11 @@ def in_order(
     posterior: Posterior,
     n_rows: int,
     delta: float,
-) -> list[Candidate]:
+) -> list[PathRule]:
     """Return solutions as a path from cautious to bold: each is the best of those that are at least as cautious."""
     different = {solution.rule.alpha.tobytes(): solution for solution in solutions}
     candidates = [
-        Candidate(
+        PathRule(
             rule=FittedRule(
                 name=f"certified [{basis}]",
                 mixture=Mixture.of([solution.rule], [1.0]),
@@ -223,7 +223,7 @@ def in_order(
         )
         for solution in different.values()
     ]
-    path: list[Candidate] = []
+    path: list[PathRule] = []
     for candidate in sorted(candidates, key=lambda each: (each.caution, each.value), reverse=True):
         if not path or candidate.value > path[-1].value:
             path.append(candidate)
@@ -311,7 +311,7 @@ def caution_of(
 
 
 def _not_certified(
-    tested: Sequence[Candidate], evidence: Evidence, constraints: Sequence[BoundedMetric], delta: float
+    tested: Sequence[PathRule], evidence: Evidence, constraints: Sequence[BoundedMetric], delta: float
 ) -> NotCertifiedError:
     """Return the error that no rule is certified, with the closest rule and the rows that it would need."""
     if not tested:

@@ -2,7 +2,7 @@ r"""Fit with one answer: how many rows of each category are in each cell of a pa
 
 The validation rows are divided by their basis functions and by eta. The answer, counts that may have noise, says how
 the categories are spread over the cells. From then on nothing is asked: a model of the categories is fitted to the
-counts (:class:`Shares`), and it answers the queries of any rule.
+counts (:class:`SharesOracle`), and it answers the queries of any rule.
 
 =========================  ===========  =============================================================================
 symbol                     shape        meaning
@@ -54,10 +54,10 @@ def fit_from_table(choice: Choice, problem: Problem, *, noise: float, most_cells
     (counts,) = yield [query]
     found = shares_of(problem.val, cells, counts, noise=noise)
     home = replace(problem, kind=kind_named("confusion"))
-    return (yield from answered(replace(choice, budget=None).fit(home), Shares(found)))
+    return (yield from answered(replace(choice, budget=None).fit(home), SharesOracle(found)))
 
 
-class Shares:
+class SharesOracle:
     """An oracle of confusion matrices that knows the probabilities (n, R) of the categories of each row."""
 
     kind: KindName = "confusion"

@@ -27,7 +27,7 @@ from postshift.exceptions import InfeasibleError
 from postshift.metrics.gaps import GapMetric
 from postshift.rules.certified import (
     CAUTIONS,
-    Candidate,
+    PathRule,
     SplitRows,
     Unlabelled,
     cautious_solutions,
@@ -181,7 +181,7 @@ class Tracer:
                 continue
             if _is_empty(solution):
                 continue
-            made = Candidate(
+            made = PathRule(
                 rule=rule.fitted(solution.rule, fitted.posterior),
                 confusion=solution.confusion,
                 value=solution.value,
@@ -223,7 +223,7 @@ class Tracer:
 
     def _paths(
         self, split: SplitRows, bounds: int | FloatArray, *, delta: float
-    ) -> list[tuple[tuple[BoundedMetric, ...], list[Candidate]]]:
+    ) -> list[tuple[tuple[BoundedMetric, ...], list[PathRule]]]:
         """Return the constraints and the path for each bound; the rules that were made for one serve the others too."""
         objective = RateObjective.of(self.problem.scoring_metric)
         expectation = split.expectation(self.basis, n_groups=self.n_groups)
@@ -248,12 +248,12 @@ class Tracer:
         return Constrained(constraints=self.constraints, basis=self.basis)
 
 
-def _likely(path: Sequence[Candidate]) -> Sequence[Candidate]:
+def _likely(path: Sequence[PathRule]) -> Sequence[PathRule]:
     """Return the part of a path that is likely to be accepted, at least its first rule."""
     return path[: max(1, sum(candidate.caution[0] >= LIKELY for candidate in path))]
 
 
-def _sequence(paths: Sequence[Sequence[Candidate]]) -> list[tuple[int, Candidate]]:
+def _sequence(paths: Sequence[Sequence[PathRule]]) -> list[tuple[int, PathRule]]:
     """Return all rules of all bounds, with the place of the bound, in the order of the tests.
 
     The likely rules of all bounds come first, then the others; both from cautious to bold.
@@ -314,7 +314,7 @@ def _is_empty(solution: ConstrainedSolution) -> bool:
     return not all(piece.has_rows(solution.confusion) for piece in solution.pieces)
 
 
-def _point(made: Candidate, seen: Candidate, constraints: Sequence[BoundedMetric], problem: Problem) -> FrontierPoint:
+def _point(made: PathRule, seen: PathRule, constraints: Sequence[BoundedMetric], problem: Problem) -> FrontierPoint:
     """Return the point of a rule as it was made, in expectation, and as it was seen on labelled rows."""
     first = constraints[0]
     changed = seen.rule.labels(problem.val) != np.argmax(problem.val.eta, axis=1)
