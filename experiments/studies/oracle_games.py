@@ -26,7 +26,7 @@ from experiments.harness.figures import COLOURS, side_by_side
 from experiments.harness.page import whole_page
 from experiments.harness.store import Row
 from experiments.harness.tables import markdown
-from postshift.oracle.answers import Answers, Question
+from postshift.oracle.answers import Answers, ServiceQuery
 from postshift.oracle.holdings import Holdings, KindOfAnswer
 from postshift.oracle.privacy import MICRO, attack_bound, micro
 from postshift.oracle.wire import GRID
@@ -64,23 +64,23 @@ class Game:
     ----------
     holdings : tuple of Holdings
         The two data sets: they differ in the label or the group of row 0.
-    question : Question
+    query : ServiceQuery
         The query.
     """
 
     holdings: tuple[Holdings, Holdings]
-    question: Question
+    query: ServiceQuery
 
     @property
     def sd(self) -> float:
         """The standard deviation of the noise of a count of rows."""
-        return noise_sd(self.question.cost)
+        return noise_sd(self.query.cost)
 
     def play(self, evidence: Evidence, n_queries: int, rng: np.random.Generator) -> bool:
         """Return whether the attacker guesses right; equal chances are guessed by a coin."""
         secret = int(rng.integers(2))
         answers = Answers(self.holdings[secret], "private")
-        found = sum(evidence(answers.answer(self.question)) for _ in range(n_queries))
+        found = sum(evidence(answers.answer(self.query)) for _ in range(n_queries))
         guess = int(rng.integers(2)) if found == 0 else int(found > 0)
         return guess == secret
 
@@ -95,10 +95,10 @@ def make_game(kind: KindOfAnswer, secret: str, cost: int) -> Game:
     rows = {LABEL: rows_of_label, GROUP: rows_of_group}[secret](kind, noise_sd(cost))
     cells = {} if kind == "value" else {"cells": np.zeros(len(rows.shown), dtype=np.intp)}
     shown = {} if kind == "table" else {"predictions": rows.shown}
-    question = Question(kind=kind, cost=cost, **cells, **shown)
+    query = ServiceQuery(kind=kind, cost=cost, **cells, **shown)
     first, second = (rows.holdings(value) for value in (0, 1))
-    Answers(first, "private").check(question)
-    return Game(holdings=(first, second), question=question)
+    Answers(first, "private").check(query)
+    return Game(holdings=(first, second), query=query)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,22 +157,22 @@ def rows_of_group(kind: KindOfAnswer, sd: float) -> KnownRows:
 
 def evidence_of(game: Game, rng: np.random.Generator) -> Evidence:
     """Return the attacker's test of an answer."""
-    first, second = (exact(each, game.question) for each in game.holdings)
+    first, second = (exact(each, game.query) for each in game.holdings)
     middle, apart = (first + second) / 2, second - first
-    variance = game.sd**2 * (1 if game.question.kind == "table" else GRID**2)
-    if game.question.kind == "value":
+    variance = game.sd**2 * (1 if game.query.kind == "table" else GRID**2)
+    if game.query.kind == "value":
         return evidence_of_values(game, middle, apart, variance, rng)
     # Exact for discrete Gaussians: the difference of the two squared distances, over twice the variance.
     return lambda answer: float(((answer - middle) * apart).sum())
 
 
-def exact(holdings: Holdings, question: Question) -> Floats:
+def exact(holdings: Holdings, query: ServiceQuery) -> Floats:
     """Return the counts to which noise is added: (K, R), or (K, R, m) in units of ``1 / GRID``."""
-    if question.kind == "table":
+    if query.kind == "table":
         return np.bincount(holdings.categories, minlength=holdings.n_categories)[None].astype(np.float64)
-    assert question.predictions is not None  # noqa: S101
+    assert query.predictions is not None  # noqa: S101
     counts = np.zeros((1, holdings.n_categories, holdings.n_classes))
-    np.add.at(counts[0], (holdings.categories, question.predictions), GRID)
+    np.add.at(counts[0], (holdings.categories, query.predictions), GRID)
     return counts
 
 

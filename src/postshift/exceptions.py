@@ -19,7 +19,7 @@
     ├── UnknownQueryError (KeyError)     an answer to a query that is not open
     ├── NotFinishedError (RuntimeError)  the result of a run that still has open queries
     ├── BudgetError (ValueError)         the budget is too small for one iteration
-    │   └── BudgetEndedError               the budget of whoever answers has ended
+    │   └── BudgetEndedError               the budget of the oracle has ended
     ├── MetricError (RuntimeError)       the user's metric raised an error, or cannot answer the query
     ├── ArchiveError (ValueError)        a saved run or mixture that cannot be read
     │   └── UntrustedError                 a file with types or functions that are not trusted
@@ -38,8 +38,8 @@
     │   ├── OverBudgetError                the budget of the data does not cover the cost
     │   ├── TokenBudgetError               the budget of this token does not cover the cost
     │   ├── TooFastError                   too many answers in a minute
-    │   ├── QuestionError                  a question that cannot be answered as it is
-    │   ├── KindError                      a kind of question that is not answered
+    │   ├── BadQueryError                  a query that cannot be answered as it is
+    │   ├── KindError                      a kind of query that is not answered
     │   └── RemoteError                    a service that cannot be reached, or refuses
     └── DataNotFoundError (FileNotFoundError)   a data set that was not found in any known place
 
@@ -269,10 +269,10 @@ class TooFastError(OracleError):
         self.wait = wait
 
 
-class QuestionError(OracleError):
-    """A question that cannot be answered as it is: wrong lengths, unknown rows, numbers that are not finite."""
+class BadQueryError(OracleError):
+    """A query that cannot be answered as it is: wrong lengths, unknown rows, numbers that are not finite."""
 
-    code = "bad_question"
+    code = "bad_query"
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -280,7 +280,7 @@ class QuestionError(OracleError):
 
 
 class KindError(OracleError):
-    """A kind of question that the owner does not allow."""
+    """A kind of query that the owner does not allow."""
 
     code = "kind_not_allowed"
 

@@ -155,7 +155,7 @@ def test_it_says_what_an_attack_can_learn(opens, running):
 
 def test_a_query_arrives_without_a_reload(opens, running):
     page = watch(opens, running)
-    assert page.locator("#answers tbody").text_content() == "No question was answered yet."
+    assert page.locator("#answers tbody").text_content() == "No query was answered yet."
     page.evaluate("window.mark = 'not reloaded'")
     _, ann = running.token("ann")
     running.ask(ann)

@@ -31,7 +31,7 @@ from tests.oracle.loopback import free_port
 KILLS = 4  # of a run
 RUNS = max(1, int(os.environ.get("POSTSHIFT_INTERRUPTIONS", "1")) // KILLS)
 TERMS = {"trusted": ["--mode", "trusted", "--queries", "500"], "private": ["--mode", "private", "--rho", "1"]}
-PAUSE = {"trusted": 0.03, "private": 0.09}  # seconds: longer than a question takes
+PAUSE = {"trusted": 0.03, "private": 0.09}  # seconds: longer than a query takes
 
 
 def owner(folder, mode):
@@ -86,13 +86,13 @@ def kill(process):
 
 
 def moments(rng, n_answers, *, mode):
-    """The numbers of questions after which a process is killed, spread over the run; noise may make one shorter."""
+    """The numbers of queries after which a process is killed, spread over the run; noise may make one shorter."""
     last = n_answers if mode == "trusted" else n_answers // 2
     return np.sort(1 + rng.choice(last - 1, size=KILLS, replace=False))
 
 
 def check_ledger(folder, *, asked):
-    """Every question that was asked is charged once, with its own cost."""
+    """Every query that was asked is charged once, with its own cost."""
     done = inside("oracle", "audit", "owner", "--json", cwd=folder)
     assert done.code == 0, done.err
     found = budget(folder)
@@ -105,7 +105,7 @@ def check_ledger(folder, *, asked):
 def check_result(folder, url, token, *, calm):
     """The result is that of a calm run, if there is one, and the one that the stored answers give."""
     found = Notes(folder)
-    assert len(found.got) == len(found.asked) == len({digest for digest, _ in found.got})  # one answer to a question
+    assert len(found.got) == len(found.asked) == len({digest for digest, _ in found.got})  # one answer to a query
     check_ledger(folder, asked=len(found.asked))
     if calm is not None:
         wanted, notes, _ = calm

@@ -134,17 +134,17 @@ def wait_for(port, *, patience=60):
             return
 
 
-# -- questions ----------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------
 
 
 def value_body(seed, *, n_rows=60, n_classes=2, **more):
-    """Return the body of a question for the value of random labels; other seeds, other questions."""
+    """Return the body of a query for the value of random labels; other seeds, other queries."""
     labels = np.random.default_rng(seed).integers(0, n_classes, n_rows)
     return {"kind": "value", "cost": 1, "predictions": encoded(labels, "u1"), **more}
 
 
 def table_body(seed, *, n_rows=60, n_cells=5, **more):
-    """Return the body of a question for the table of a random partition."""
+    """Return the body of a query for the table of a random partition."""
     cells = np.random.default_rng(seed).integers(0, n_cells, n_rows)
     return {"kind": "table", "cost": 1, "cells": encoded(cells, "u1"), **more}
 

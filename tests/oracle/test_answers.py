@@ -5,17 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from postshift.exceptions import MissingClassError, QuestionError
+from postshift.exceptions import BadQueryError, MissingClassError
 from postshift.metrics import from_labels
-from postshift.oracle.answers import MOST_COUNTS, Answers, Question
+from postshift.oracle.answers import MOST_COUNTS, Answers, ServiceQuery
 from postshift.oracle.wire import GRID, on_grid
 from tests.oracle.owned import distributions, holdings
 
 RHO = 10**12  # a million rho: the noise is below a thousandth of a row
 
 
-def question(kind, mode, **arrays):
-    return Question(kind=kind, cost=1 if mode == "trusted" else RHO, **arrays)
+def query(kind, mode, **arrays):
+    return ServiceQuery(kind=kind, cost=1 if mode == "trusted" else RHO, **arrays)
 
 
 def by_hand(held, shown):
@@ -31,7 +31,7 @@ class TestTable:
     def test_it_counts_categories_in_cells(self, mode):
         held = holdings()
         cells = np.random.default_rng(1).integers(0, 5, size=held.n_rows)
-        found = Answers(held, mode).answer(question("table", mode, cells=cells))
+        found = Answers(held, mode).answer(query("table", mode, cells=cells))
         wanted = [[np.sum((cells == k) & (held.categories == r)) for r in range(4)] for k in range(cells.max() + 1)]
         np.testing.assert_array_equal(found, wanted)
 
@@ -39,8 +39,8 @@ class TestTable:
         held = holdings(4, metric="accuracy", n_groups=1, groups=None, group_names=())
         cells = np.zeros(4, dtype=int)
         answers = Answers(held, "private")
-        ask = Question(kind="table", cost=50_000, cells=cells)
-        exact = Answers(held, "trusted").answer(question("table", "trusted", cells=cells))
+        ask = ServiceQuery(kind="table", cost=50_000, cells=cells)
+        exact = Answers(held, "trusted").answer(query("table", "trusted", cells=cells))
         drawn = np.concatenate([(answers.answer(ask) - exact).ravel() for _ in range(3000)])
         # rho 0.05, squared change 2: variance 2 / (2 * 0.05) = 20; the mean of 6,000 squares has standard error 0.37
         assert abs(np.mean(drawn**2) - 20) < 5 * 0.37
@@ -52,7 +52,7 @@ class TestConfusion:
         held = holdings(metric="accuracy", n_groups=1, groups=None, group_names=())
         shown = distributions(held.n_rows)
         columns = np.column_stack([np.ones(held.n_rows), np.random.default_rng(2).random(held.n_rows)])
-        found = Answers(held, "trusted").answer(question("confusion", "trusted", predictions=shown, columns=columns))
+        found = Answers(held, "trusted").answer(query("confusion", "trusted", predictions=shown, columns=columns))
         shares = columns / held.n_rows
         wanted = np.einsum("nl,nr,nj->lrj", shares, np.eye(2)[held.labels], shown)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
@@ -63,7 +63,7 @@ class TestConfusion:
         ones = np.ones((held.n_rows, 1))
         answers = Answers(held, "trusted")
         hard, soft = (
-            answers.answer(question("confusion", "trusted", predictions=shown, columns=ones))
+            answers.answer(query("confusion", "trusted", predictions=shown, columns=ones))
             for shown in (labels, np.eye(2)[labels])
         )
         np.testing.assert_array_equal(hard, soft)
@@ -73,7 +73,7 @@ class TestConfusion:
         held = holdings()
         labels, cells = np.random.default_rng(3).integers(0, 2, (2, held.n_rows))
         shown = on_grid(distributions(held.n_rows)) if soft else labels
-        found = Answers(held, "private").answer(question("confusion", "private", predictions=shown, cells=cells))
+        found = Answers(held, "private").answer(query("confusion", "private", predictions=shown, cells=cells))
         rows = shown / GRID if soft else np.eye(2)[labels]
         wanted = sum(by_hand(held, rows * (cells == k)[:, None])[None] * np.eye(2)[k][:, None, None] for k in range(2))
         np.testing.assert_allclose(found / GRID / held.n_rows, wanted, atol=1e-4)
@@ -85,7 +85,7 @@ class TestValue:
         held = holdings()
         shown = distributions(held.n_rows)
         sent = shown if mode == "trusted" else on_grid(shown)
-        found = Answers(held, mode).answer(question("value", mode, predictions=sent))
+        found = Answers(held, mode).answer(query("value", mode, predictions=sent))
         assert found == pytest.approx(
             float(held.psi.value(by_hand(held, shown))), abs=2e-3 if mode == "private" else 1e-12
         )
@@ -97,9 +97,9 @@ class TestValue:
         amounts = np.arange(60.0)
         held = holdings(metric=from_labels(gain), metadata={"amount": amounts}, groups=None, group_names=())
         labels = np.random.default_rng(0).integers(0, 2, 60)
-        found = Answers(held, "trusted").answer(question("value", "trusted", predictions=labels))
+        found = Answers(held, "trusted").answer(query("value", "trusted", predictions=labels))
         assert found == gain(held.labels, labels, amounts)
-        with pytest.raises(QuestionError, match="single rows"):
+        with pytest.raises(BadQueryError, match="single rows"):
             Answers(held, "private")
 
     def test_a_metric_that_raises_is_nan(self):
@@ -109,7 +109,7 @@ class TestValue:
             raise ValueError(f"{y_true[0]} is the first label {y_pred[0]}")
 
         held = holdings(metric=from_labels(fails), groups=None, group_names=())
-        found = Answers(held, "trusted").answer(question("value", "trusted", predictions=held.labels))
+        found = Answers(held, "trusted").answer(query("value", "trusted", predictions=held.labels))
         assert np.isnan(found)
 
 
@@ -142,11 +142,11 @@ PRIVATE = {
 
 
 def asked(name, cost=1000):
-    return Question(kind=name.split()[0], cost=cost, **PRIVATE[name])
+    return ServiceQuery(kind=name.split()[0], cost=cost, **PRIVATE[name])
 
 
 class TestPrivacy:
-    """The arithmetic of zCDP: rho = (distance of neighbours)^2 / (2 variance), for every kind of question."""
+    """The arithmetic of zCDP: rho = (distance of neighbours)^2 / (2 variance), for every kind of query."""
 
     @pytest.mark.parametrize("name", PRIVATE)
     def test_one_row_moves_the_counts_by_no_more_than_the_noise_is_made_for(self, name):
@@ -197,7 +197,7 @@ class TestPrivacy:
         """Also those that are 0: a table of single rows shows nothing."""
         held = holdings()
         answers = Answers(held, "private")
-        drawn = answers.answer(Question(kind="table", cost=1000, cells=np.arange(60))).ravel()
+        drawn = answers.answer(ServiceQuery(kind="table", cost=1000, cells=np.arange(60))).ravel()
         assert len(set(drawn.tolist())) > 60
         assert np.mean(drawn == 0) < 0.1
 
@@ -207,7 +207,7 @@ class TestWithoutRowsOfACategory:
         """In private mode, whether the service starts must not depend on a row's label."""
         held = holdings(4, labels=np.zeros(4, int), groups=np.zeros(4, int))
         shown = np.zeros(4, int)
-        assert np.isfinite(Answers(held, "private").answer(Question(kind="value", cost=1000, predictions=shown)))
+        assert np.isfinite(Answers(held, "private").answer(ServiceQuery(kind="value", cost=1000, predictions=shown)))
         with pytest.raises(MissingClassError):
             Answers(held, "trusted")
 
@@ -236,9 +236,9 @@ class TestRefusals:
             ("trusted", "confusion", {"predictions": np.zeros(60, int), "columns": np.full((60, 2), np.nan)}, "finite"),
         ],
     )
-    def test_a_question_that_cannot_be_answered(self, mode, kind, arrays, message):
-        with pytest.raises(QuestionError, match=message):
-            Answers(holdings(), mode).check(question(kind, mode, **arrays))
+    def test_a_query_that_cannot_be_answered(self, mode, kind, arrays, message):
+        with pytest.raises(BadQueryError, match=message):
+            Answers(holdings(), mode).check(query(kind, mode, **arrays))
 
     def test_sums_that_overflow_do_not_hide_large_numbers(self):
         """Such a row would be counted 2**53 times, and no noise would hide its category."""
@@ -247,17 +247,17 @@ class TestRefusals:
         shown[7] = [2**63 - 1, 2**63 - 1, 1026]
         with np.errstate(over="ignore"):
             assert (shown.sum(axis=1) == GRID).all()
-        with pytest.raises(QuestionError, match="whole numbers from 0 whose rows sum to 1024"):
-            Answers(held, "private").check(question("value", "private", predictions=shown))
+        with pytest.raises(BadQueryError, match="whole numbers from 0 whose rows sum to 1024"):
+            Answers(held, "private").check(query("value", "private", predictions=shown))
 
-    def test_keys_tell_questions_apart(self):
+    def test_keys_tell_queries_apart(self):
         labels = np.zeros(60, int)
         asked = [
-            question("value", "trusted", predictions=labels),
-            question("value", "private", predictions=labels),
-            question("table", "private", cells=labels),
-            question("value", "trusted", predictions=np.eye(2)[labels]),
-            question("confusion", "private", predictions=labels, cells=labels),
+            query("value", "trusted", predictions=labels),
+            query("value", "private", predictions=labels),
+            query("table", "private", cells=labels),
+            query("value", "trusted", predictions=np.eye(2)[labels]),
+            query("confusion", "private", predictions=labels, cells=labels),
         ]
         assert len({each.key("a") for each in asked} | {each.key("b") for each in asked}) == 10
 
@@ -265,8 +265,8 @@ class TestRefusals:
     def test_the_width_of_whole_numbers_does_not_matter(self, largest):
         cells = np.array([0, largest])
         kinds = [kind for kind in ("u1", "u2", "u4", "i8") if np.iinfo(kind).max >= largest]
-        assert len({question("table", "private", cells=cells.astype(kind)).key("a") for kind in kinds}) == 1
+        assert len({query("table", "private", cells=cells.astype(kind)).key("a") for kind in kinds}) == 1
 
     def test_other_whole_numbers_have_other_keys(self):
         asked = [[1, 0], [0, 1], [0, 256], [0, 65_536], [0, 2**32], [-1, 0], [255, 0], [1, 0, 0]]
-        assert len({question("table", "private", cells=np.array(each)).key("a") for each in asked}) == len(asked)
+        assert len({query("table", "private", cells=np.array(each)).key("a") for each in asked}) == len(asked)

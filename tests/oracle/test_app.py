@@ -150,7 +150,7 @@ def check(response, code):
 
 
 @pytest.mark.usefixtures("lines")
-class TestBadQuestions:
+class TestBadQueries:
     @pytest.mark.parametrize("path", ["/v1/answers", "/v1/quote"])
     @pytest.mark.parametrize("name", BAD_QUESTIONS)
     def test_it_is_refused_with_its_code(self, service, name, path):
@@ -159,7 +159,7 @@ class TestBadQuestions:
             check(client.post(path, json=body), code)
 
     @pytest.mark.parametrize("name", BAD_BODIES)
-    def test_a_body_that_is_no_question(self, service, name):
+    def test_a_body_that_is_no_query(self, service, name):
         content, code = BAD_BODIES[name]
         with service.client() as client:
             check(client.post("/v1/answers", content=content, headers={"Content-Type": "application/json"}), code)
@@ -187,7 +187,7 @@ class TestBadQuestions:
                 check(client.get(path), "wrong_scope")
 
 
-def test_refusals_depend_on_the_question_and_not_on_labels_or_groups(tmp_path):
+def test_refusals_depend_on_the_query_and_not_on_labels_or_groups(tmp_path):
     """Two services whose labels and groups differ in every row refuse in the same words."""
     texts = []
     for name, seed in (("one", 0), ("two", 1)):
@@ -302,7 +302,7 @@ class TestBudgets:
 
 
 class TestRepeats:
-    def test_the_same_question_in_other_words_is_free(self, served):
+    def test_the_same_query_in_other_words_is_free(self, served):
         """Other widths, another order of the rows, and the order that is given."""
         labels = np.random.default_rng(0).integers(0, 2, 60)
         order = np.random.default_rng(1).permutation(60)
@@ -471,10 +471,10 @@ class TestDescription:
         found = dict(re.findall(r"^``(\w+)`` +(\d+) ", described.__doc__, flags=re.MULTILINE))
         assert {code: int(status) for code, status in found.items()} == STATUS
 
-    def test_every_code_of_a_question_is_tested(self):
+    def test_every_code_of_a_query_is_tested(self):
         tested = {code for _, code in [*BAD_QUESTIONS.values(), *BAD_BODIES.values()]}
         assert {code for code, status in STATUS.items() if status in (400, 422)} - tested == {
-            "bad_question",  # for errors of the library, if there are any that no check finds first
+            "bad_query",  # for errors of the library, if there are any that no check finds first
             "invalid_parameter",
         }
 

@@ -100,7 +100,7 @@ def learner_of(held, folder, *, mode, budget):
 
 
 class Counted:
-    """Counts the questions, and keeps what was shown."""
+    """Counts the queries, and keeps what was shown."""
 
     def __init__(self, ask):
         self.ask, self.shown = ask, []

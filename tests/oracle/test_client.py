@@ -252,7 +252,7 @@ class TestRows:
             assert served.spent == 1
             assert metric.asked({**body, "predictions": encoded(labels[order], "u4")}) != here
 
-    def test_questions_about_some_of_the_rows_are_refused(self, held, served):
+    def test_queries_about_some_of_the_rows_are_refused(self, held, served):
         from postshift.core.queries import Query
 
         with remote(served) as metric:

@@ -110,7 +110,7 @@ def ordered(labels, groups=None, *, ids=None):
     n_rows = len(labels)
     names = list(map(str, range(n_rows) if ids is None else ids))
     groups = np.arange(n_rows) % 2 if groups is None else groups
-    return holdings(n_rows, ids=names, labels=np.asarray(labels), groups=np.asarray(groups)).told_by_order()
+    return holdings(n_rows, ids=names, labels=np.asarray(labels), groups=np.asarray(groups)).known_by_order()
 
 
 class TestOrder:

@@ -9,15 +9,15 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from postshift.exceptions import (
+    BadQueryError,
     KindError,
     OverBudgetError,
-    QuestionError,
     RevokedTokenError,
     SettingError,
     TokenBudgetError,
 )
 from postshift.metrics import from_labels
-from postshift.oracle.answers import MOST_COUNTS, Question
+from postshift.oracle.answers import MOST_COUNTS, ServiceQuery
 from postshift.oracle.privacy import attack_bound, epsilon_of
 from postshift.oracle.service import Service, Terms, log_line, payload_of, token_line
 from postshift.oracle.wire import decoded
@@ -46,11 +46,11 @@ def opened(sqlite_url, tmp_path):
 
 
 def table(seed=0, *, cost=1, n_cells=3, n_rows=60):
-    return Question(kind="table", cost=cost, cells=np.random.default_rng(seed).permutation(n_rows) % n_cells)
+    return ServiceQuery(kind="table", cost=cost, cells=np.random.default_rng(seed).permutation(n_rows) % n_cells)
 
 
 def value(seed=0, *, cost=1):
-    return Question(kind="value", cost=cost, predictions=np.random.default_rng(seed).integers(0, 2, 60))
+    return ServiceQuery(kind="value", cost=cost, predictions=np.random.default_rng(seed).integers(0, 2, 60))
 
 
 def read(answered):
@@ -73,7 +73,7 @@ class TestTerms:
 
     def test_a_function_of_single_rows_in_private_mode(self):
         held = holdings(metric=from_labels(profit), metadata={"amount": np.ones(60)})
-        with pytest.raises(QuestionError, match="'profit' reads single rows, and private mode answers counts only"):
+        with pytest.raises(BadQueryError, match="'profit' reads single rows, and private mode answers counts only"):
             Service.check(held, Terms(mode="private", kinds=("value",), budget=1))
 
     def test_a_function_of_single_rows_has_values_only(self):
@@ -136,14 +136,14 @@ class TestQuote:
         assert not service.quote(table(1, cost=401))["affordable"]
         assert service.quote(table(1, cost=400))["affordable"]
 
-    def test_a_question_that_is_not_answered_has_no_quote(self, opened):
+    def test_a_query_that_is_not_answered_has_no_quote(self, opened):
         service, _ = opened(kinds=("table",))
         with pytest.raises(KindError):
             service.quote(value())
 
 
 class TestAnswer:
-    def test_the_same_question_gets_the_same_noise(self, opened):
+    def test_the_same_query_gets_the_same_noise(self, opened):
         service, token = opened(mode="private", budget=1000, kinds=("table",))
         first, again = service.answer(table(cost=5), token), service.answer(table(cost=5), token)
         assert (first.payload, first.number) == (again.payload, again.number)
@@ -152,11 +152,11 @@ class TestAnswer:
         assert dearer.cost == 6
         assert dearer.payload != first.payload
 
-    def test_a_question_in_another_type_of_number_is_the_same(self, opened):
+    def test_a_query_in_another_type_of_number_is_the_same(self, opened):
         service, token = opened()
         labels = value().predictions
         service.answer(value(), token)
-        narrow = Question(kind="value", cost=1, predictions=labels.astype(np.uint8))
+        narrow = ServiceQuery(kind="value", cost=1, predictions=labels.astype(np.uint8))
         assert service.answer(narrow, token).repeated
 
     def test_a_value_is_that_of_the_metric(self, opened):
@@ -183,7 +183,7 @@ class TestAnswer:
     @pytest.mark.parametrize("cost", [2, 1000])
     def test_a_trusted_answer_costs_one_query(self, opened, cost):
         service, token = opened()
-        with pytest.raises(QuestionError, match=f"a question costs 1 query. Got cost {cost}") as refused:
+        with pytest.raises(BadQueryError, match=f"a query costs 1 query. Got cost {cost}") as refused:
             service.answer(value(cost=cost), token)
         assert refused.value.code == "bad_cost"
 
@@ -216,7 +216,7 @@ class TestAnswer:
     def test_the_log_says_what_was_asked(self, opened):
         service, token = opened()
         shares = np.eye(2)[value().predictions]
-        for asked in (table(n_cells=4), value(), Question(kind="value", cost=1, predictions=shares)):
+        for asked in (table(n_cells=4), value(), ServiceQuery(kind="value", cost=1, predictions=shares)):
             service.answer(asked, token)
         texts = [line.text for line in service.ledger.lines(limit=3)]
         assert texts == [
@@ -268,10 +268,10 @@ def learner(service):
 
 
 def table_of(seed, cost=1000):
-    return Question(kind="table", cost=cost, cells=np.random.default_rng(seed).integers(0, 4, 60))
+    return ServiceQuery(kind="table", cost=cost, cells=np.random.default_rng(seed).integers(0, 4, 60))
 
 
-def test_costs_add_up_over_questions_and_tokens(private):
+def test_costs_add_up_over_queries_and_tokens(private):
     """Also the same table_of at another cost: its noise is new."""
     one, two = learner(private), learner(private)
     answers = [private.answer(table_of(0, cost), token) for cost, token in ((1000, one), (2000, one), (1000, two))]

@@ -48,7 +48,7 @@ def pair(tmp_path):
 
 
 def times(clients, bodies, *, status=200):
-    """Ask both services each question, in random order; return the times (2, n)."""
+    """Ask both services each query, in random order; return the times (2, n)."""
     found, rng = np.empty((2, len(bodies))), np.random.default_rng(0)
     for place, body in enumerate(bodies):
         for which in rng.permutation(2):
@@ -60,7 +60,7 @@ def times(clients, bodies, *, status=200):
 
 
 def tables(n, start):
-    """Bodies of questions in which the row of interest has a cell of its own."""
+    """Bodies of queries in which the row of interest has a cell of its own."""
     rng = np.random.default_rng(start)
     for _ in range(n):
         cells = rng.integers(0, 5, N_ROWS)
@@ -78,9 +78,9 @@ def leaking(services, monkeypatch, seconds):
     for service in services:
         answers, answer = service._answers, service._answers.answer
 
-        def slow(question, answer=answer, label=service.holdings.labels[ROW]):
+        def slow(query, answer=answer, label=service.holdings.labels[ROW]):
             time.sleep(seconds * label)
-            return answer(question)
+            return answer(query)
 
         monkeypatch.setattr(answers, "answer", slow)
 

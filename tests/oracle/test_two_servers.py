@@ -16,7 +16,7 @@ import pytest
 from tests.oracle.servers import code_of, command, process, value_body
 
 N_ROWS, BUDGET, CLIENTS = 60, 1000, 64
-OWN, SHARED = 16, 64  # questions of each client alone, and of all clients: 1,088 different ones, 1,000 of them paid
+OWN, SHARED = 16, 64  # queries of each client alone, and of all clients: 1,088 different ones, 1,000 of them paid
 LABELS = np.arange(N_ROWS) // 2 % 2
 
 
@@ -39,7 +39,7 @@ def folders(postgres_url, tmp_path):
 
 
 class Client:
-    """Asks one server: questions of its own, and those that all clients ask, in an order of its own."""
+    """Asks one server: queries of its own, and those that all clients ask, in an order of its own."""
 
     def __init__(self, number, url, token):
         self.url, self.headers = url, {"Authorization": f"Bearer {token}"}

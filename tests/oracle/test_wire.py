@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from postshift.exceptions import QuestionError
+from postshift.exceptions import BadQueryError
 from postshift.oracle.wire import GRID, KINDS, decoded, encoded, on_grid
 
 
@@ -38,7 +38,7 @@ def test_numbers_keep_every_bit():
     ],
 )
 def test_what_is_no_array_is_refused(field, message, code):
-    with pytest.raises(QuestionError, match=message) as refused:
+    with pytest.raises(BadQueryError, match=message) as refused:
         decoded(field, name="cells")
     assert refused.value.code == code
 

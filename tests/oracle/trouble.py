@@ -13,7 +13,7 @@ from tests.oracle.servers import code_of, value_body
 
 
 def answers(client, seeds):
-    """Ask for values; return the answer of each question, or the code of the refusal."""
+    """Ask for values; return the answer of each query, or the code of the refusal."""
     found = []
     for seed in seeds:
         response = client.post("/v1/answers", json=value_body(seed))

@@ -30,21 +30,21 @@ from postshift.core.oracles import ConfusionOracle
 from postshift.core.plugin import onehot
 from postshift.core.psi import value_of
 from postshift.core.queries import Query
-from postshift.exceptions import QuestionError
+from postshift.exceptions import BadQueryError
 from postshift.metrics import LabelFunction, LabelOracle
 from postshift.oracle.holdings import Holdings, KindOfAnswer, Mode
 from postshift.oracle.privacy import discrete_gaussian, variance_of
 from postshift.oracle.wire import GRID
 
 MOST_COUNTS = 20_000  # noisy counts of an answer: each takes a tenth of a millisecond
-MOST_PRODUCTS = 50_000_000  # of columns and categories: what a confusion question may need in memory
+MOST_PRODUCTS = 50_000_000  # of columns and categories: what a confusion query may need in memory
 _ROUNDING = 1e-6  # what sums of probabilities may differ from 1
 _LEAST = 1e-6  # of a row: what noise leaves of a count at least
 _MOVED = 2  # the squared change of the counts if one row has another category
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Question:
+class ServiceQuery:
     """What a learner asks.
 
     Attributes
@@ -69,7 +69,7 @@ class Question:
     columns: NDArray[Any] | None = None
 
     def key(self, about: str) -> str:
-        """Return a digest of the question and of the data set ``about``: questions with equal digests are the same."""
+        """Return a digest of the query and of the data set ``about``: queries with equal digests are the same."""
         found = hashlib.blake2b(f"{about}/{self.kind}/{self.cost}".encode(), digest_size=20)
         for name in ("predictions", "cells", "columns"):
             array = getattr(self, name)
@@ -81,7 +81,7 @@ class Question:
 
 
 class Answers:
-    """Answers questions about the owner's rows; it keeps no record and charges nothing.
+    """Answers queries about the owner's rows; it keeps no record and charges nothing.
 
     Parameters
     ----------
@@ -96,88 +96,88 @@ class Answers:
         # In private mode it is not needed, and whether a class has rows must not decide if there is a service.
         self._oracle = _oracle_of(holdings) if mode == "trusted" else None
         if mode == "private" and holdings.psi is None:
-            raise QuestionError(
+            raise BadQueryError(
                 f"metric {getattr(holdings.goal, 'name', '')!r} reads single rows, and private mode answers counts "
                 "only: choose a metric of the confusion matrix, or trusted mode"
             )
 
-    def check(self, question: Question) -> None:
-        """Raise if a question cannot be answered; this depends on the question, never on the labels."""
-        kind, shown = question.kind, question.predictions
+    def check(self, query: ServiceQuery) -> None:
+        """Raise if a query cannot be answered; this depends on the query, never on the labels."""
+        kind, shown = query.kind, query.predictions
         if kind == "table":
-            self._check_given(question, needed=("cells",))
-            self._check_cells(question.cells, width=1)
+            self._check_given(query, needed=("cells",))
+            self._check_cells(query.cells, width=1)
             return
         parts = () if kind == "value" else ("columns",) if self.mode == "trusted" else ("cells",)
-        self._check_given(question, needed=("predictions", *parts))
+        self._check_given(query, needed=("predictions", *parts))
         self._check_predictions(shown)
-        if question.cells is not None:
-            self._check_cells(question.cells, width=self.holdings.n_classes)
-        if question.columns is not None:
-            self._check_columns(question.columns)
+        if query.cells is not None:
+            self._check_cells(query.cells, width=self.holdings.n_classes)
+        if query.columns is not None:
+            self._check_columns(query.columns)
 
-    def answer(self, question: Question) -> NDArray[Any]:
+    def answer(self, query: ServiceQuery) -> NDArray[Any]:
         """Return the answer: counts, confusion matrices, or one number as an array without axes."""
         answers = {"table": self._table, "confusion": self._confusion, "value": self._value}
-        return answers[question.kind](question)
+        return answers[query.kind](query)
 
     # -- the three kinds ----------------------------------------------------------------------------------
 
-    def _table(self, question: Question) -> NDArray[Any]:
+    def _table(self, query: ServiceQuery) -> NDArray[Any]:
         """Return the counts (K, R) of the categories in each cell."""
-        assert question.cells is not None  # noqa: S101
+        assert query.cells is not None  # noqa: S101
         n_categories = self.holdings.n_categories
-        n_cells = int(question.cells.max()) + 1
-        places = question.cells.astype(np.intp) * n_categories + self.holdings.categories
+        n_cells = int(query.cells.max()) + 1
+        places = query.cells.astype(np.intp) * n_categories + self.holdings.categories
         counts = np.bincount(places, minlength=n_cells * n_categories).reshape(n_cells, n_categories)
-        return self._with_noise(counts, question.cost, unit=1)
+        return self._with_noise(counts, query.cost, unit=1)
 
-    def _confusion(self, question: Question) -> NDArray[Any]:
+    def _confusion(self, query: ServiceQuery) -> NDArray[Any]:
         """Return confusion matrices: (1 + L, R, m) of columns, or counts (K, R, m) of cells."""
         if self.mode == "trusted":
             assert self._oracle is not None  # noqa: S101
-            return self._oracle.answer(_as_query(question, self.holdings))
-        assert question.cells is not None  # noqa: S101
-        return self._noisy_confusions(question, question.cells)
+            return self._oracle.answer(_as_query(query, self.holdings))
+        assert query.cells is not None  # noqa: S101
+        return self._noisy_confusions(query, query.cells)
 
-    def _value(self, question: Question) -> NDArray[Any]:
+    def _value(self, query: ServiceQuery) -> NDArray[Any]:
         """Return the metric of the predictions."""
         holdings = self.holdings
         if isinstance(holdings.goal, LabelFunction):
             classes = np.asarray(holdings.classes)
             oracle = LabelOracle(holdings.goal, holdings.labels, classes=classes, metadata=holdings.metadata)
-            return _or_nan(lambda: oracle.answer(_as_query(question, holdings)))
+            return _or_nan(lambda: oracle.answer(_as_query(query, holdings)))
         psi = holdings.psi
         assert psi is not None  # noqa: S101
         if self.mode == "trusted":
-            shares = self._exact_confusion(question)
+            shares = self._exact_confusion(query)
         else:
-            shares = _as_shares(self._noisy_confusions(question, np.zeros(holdings.n_rows, dtype=np.intp))[0])
+            shares = _as_shares(self._noisy_confusions(query, np.zeros(holdings.n_rows, dtype=np.intp))[0])
         return _or_nan(lambda: value_of(psi, shares))
 
-    def _exact_confusion(self, question: Question) -> FloatArray:
+    def _exact_confusion(self, query: ServiceQuery) -> FloatArray:
         """Return the confusion matrix (R, m) of the predictions, as shares of the rows."""
         holdings = self.holdings
-        shown = self._distributions(question)
+        shown = self._distributions(query)
         found = np.zeros((holdings.n_categories, holdings.n_classes))
         for column in range(holdings.n_classes):
             found[:, column] = np.bincount(holdings.categories, shown[:, column], minlength=len(found))
         return found / holdings.n_rows
 
-    def _noisy_confusions(self, question: Question, cells: IntArray) -> NDArray[Any]:
+    def _noisy_confusions(self, query: ServiceQuery, cells: IntArray) -> NDArray[Any]:
         """Return noisy counts (K, R, m), in units of ``1 / GRID``."""
         holdings = self.holdings
         n_cells, n_categories = int(cells.max()) + 1, holdings.n_categories
         places = cells.astype(np.intp) * n_categories + holdings.categories
-        shown = self._distributions(question)
+        shown = self._distributions(query)
         counts = np.zeros((n_cells * n_categories, holdings.n_classes), dtype=np.int64)
         np.add.at(counts, places, shown.astype(np.int64))
-        noisy = self._with_noise(counts, question.cost, unit=GRID)
+        noisy = self._with_noise(counts, query.cost, unit=GRID)
         return noisy.reshape(n_cells, n_categories, holdings.n_classes)
 
-    def _distributions(self, question: Question) -> NDArray[Any]:
+    def _distributions(self, query: ServiceQuery) -> NDArray[Any]:
         """Return the predictions as distributions (n, m): shares in trusted mode, whole numbers in private mode."""
-        shown = question.predictions
+        shown = query.predictions
         assert shown is not None  # noqa: S101
         if shown.ndim == 2:
             return shown
@@ -194,12 +194,12 @@ class Answers:
 
     # -- what may be asked --------------------------------------------------------------------------------
 
-    def _check_given(self, question: Question, *, needed: tuple[str, ...]) -> None:
-        """Raise unless the question has exactly the arrays that its kind needs."""
-        given = {name for name in ("predictions", "cells", "columns") if getattr(question, name) is not None}
+    def _check_given(self, query: ServiceQuery, *, needed: tuple[str, ...]) -> None:
+        """Raise unless the query has exactly the arrays that its kind needs."""
+        given = {name for name in ("predictions", "cells", "columns") if getattr(query, name) is not None}
         if given != set(needed):
-            raise QuestionError(
-                f"a question of kind {question.kind!r} has {' and '.join(needed)} in {self.mode} mode. "
+            raise BadQueryError(
+                f"a query of kind {query.kind!r} has {' and '.join(needed)} in {self.mode} mode. "
                 f"Got {' and '.join(sorted(given)) or 'none'}",
                 code="wrong_arrays",
             )
@@ -208,14 +208,14 @@ class Answers:
         """Raise unless cells are numbers 0..K-1, one a row, and the answer is not too large."""
         self._check_rows(cells, name="cells")
         if cells.ndim != 1 or cells.dtype.kind not in "iu" or cells.min() < 0:
-            raise QuestionError(
+            raise BadQueryError(
                 f"cells must be whole numbers from 0, one a row. Got {cells.dtype} of shape {cells.shape}",
                 code="bad_cells",
             )
         n_cells = int(cells.max()) + 1
         n_counts = n_cells * self.holdings.n_categories * width
         if n_counts > MOST_COUNTS:
-            raise QuestionError(
+            raise BadQueryError(
                 f"an answer has at most {MOST_COUNTS} counts. Got {n_cells} cells, which are {n_counts} counts: use "
                 "fewer cells",
                 code="too_many_cells",
@@ -227,10 +227,10 @@ class Answers:
         m = self.holdings.n_classes
         if shown.ndim == 1:
             if shown.dtype.kind not in "iu" or shown.min() < 0 or shown.max() >= m:
-                raise QuestionError(f"labels must be whole numbers in 0..{m - 1}", code="bad_labels")
+                raise BadQueryError(f"labels must be whole numbers in 0..{m - 1}", code="bad_labels")
             return
         if shown.ndim != 2 or shown.shape[1] != m:
-            raise QuestionError(
+            raise BadQueryError(
                 f"distributions must have a column for each of the {m} classes. Got {shown.shape}",
                 code="bad_distributions",
             )
@@ -238,33 +238,33 @@ class Answers:
             # each number is bounded first: the sum of larger ones could overflow, and such a row would escape the noise
             whole = shown.dtype.kind in "iu" and shown.min() >= 0 and shown.max() <= GRID
             if not whole or (shown.astype(np.int64).sum(axis=1) != GRID).any():
-                raise QuestionError(
+                raise BadQueryError(
                     f"in private mode, distributions are whole numbers from 0 whose rows sum to {GRID}",
                     code="bad_distributions",
                 )
         elif (shown < 0).any() or (shown > 1 + _ROUNDING).any() or (np.abs(shown.sum(axis=1) - 1) > _ROUNDING).any():
-            raise QuestionError("distributions must not be negative, and their rows sum to 1", code="bad_distributions")
+            raise BadQueryError("distributions must not be negative, and their rows sum to 1", code="bad_distributions")
 
     def _check_columns(self, columns: Any) -> None:
         """Raise unless columns are ones, then basis functions in [0, 1]."""
         self._check_rows(columns, name="columns")
         if columns.ndim != 2 or columns.shape[1] < 1 or columns.size * self.holdings.n_categories > MOST_PRODUCTS:
-            raise QuestionError(
+            raise BadQueryError(
                 f"columns must have a row for each row and few columns. Got {columns.shape}", code="bad_columns"
             )
         if (columns[:, 0] != 1).any() or columns.min() < 0 or columns.max() > 1:
-            raise QuestionError("columns must be ones, then basis functions between 0 and 1", code="bad_columns")
+            raise BadQueryError("columns must be ones, then basis functions between 0 and 1", code="bad_columns")
 
     def _check_rows(self, array: Any, *, name: str) -> None:
         """Raise unless an array has one entry for each row, all of them finite."""
         if array.ndim == 0 or len(array) != self.holdings.n_rows:
-            raise QuestionError(
+            raise BadQueryError(
                 f"{name} must have one entry for each of the {self.holdings.n_rows} rows, in the order of the "
                 f"identifiers. Got shape {array.shape}",
                 code="wrong_length",
             )
         if not np.isfinite(array).all():
-            raise QuestionError(f"{name} must be finite numbers. Got NaN or infinite ones", code="not_finite")
+            raise BadQueryError(f"{name} must be finite numbers. Got NaN or infinite ones", code="not_finite")
 
 
 def _narrowed(whole: NDArray[Any]) -> NDArray[Any]:
@@ -296,18 +296,18 @@ def _or_nan(compute: Callable[[], Any]) -> NDArray[Any]:
         return np.asarray(np.nan)
 
 
-def _as_query(question: Question, holdings: Holdings) -> Query:
-    """Return a question in the form that the oracles of the core take."""
-    shown = question.predictions
+def _as_query(query: ServiceQuery, holdings: Holdings) -> Query:
+    """Return a query in the form that the oracles of the core take."""
+    shown = query.predictions
     assert shown is not None  # noqa: S101
-    kind: Any = "confusion" if question.kind == "confusion" else "soft" if shown.ndim == 2 else "hard"
+    kind: Any = "confusion" if query.kind == "confusion" else "soft" if shown.ndim == 2 else "hard"
     if shown.ndim == 1:
         shown = shown.astype(np.intp) if kind == "hard" else onehot(shown.astype(np.intp), n_classes=holdings.n_classes)
     return Query(
         key="",
         kind=kind,
-        text="a remote question",
+        text="a remote query",
         n_rows=holdings.n_rows,
-        columns=question.columns,
+        columns=query.columns,
         _predict=lambda: shown,
     )

@@ -12,23 +12,23 @@ code                    status  meaning
 ``expired_token``       401     its time is over
 ``revoked_token``       401     the owner revoked it
 ``wrong_scope``         403     a learner's token, where an owner's is needed
-``kind_not_allowed``    403     the owner does not allow this kind of question
+``kind_not_allowed``    403     the owner does not allow this kind of query
 ``not_found``           404     there is no such path
 ``method_not_allowed``  405     the path has no such method
 ``over_budget``         409     the budget of the data set does not cover the cost
 ``token_budget``        409     the budget of the token does not cover the cost
 ``body_too_large``      413     the body has more than 256 MB; it is not read to its end
-``wrong_content_type``  415     the body of a question is not ``application/json``
+``wrong_content_type``  415     the body of a query is not ``application/json``
 ``invalid_body``        422     a field is missing, unknown, or of another type
 ``invalid_parameter``   422     a parameter in the URL is not a number in its range
-``unknown_kind``        422     there is no such kind of question
+``unknown_kind``        422     there is no such kind of query
 ``bad_cost``            422     the cost is not a whole number from 1, or not 1 in trusted mode
 ``bad_dtype``           422     there is no such kind of number
 ``bad_shape``           422     lengths are negative or too large, or the bytes do not have this shape
 ``bad_base64``          422     the data of an array are not base64
-``wrong_arrays``        422     the question has not the arrays that its kind needs
+``wrong_arrays``        422     the query does not have the arrays that its kind needs
 ``wrong_length``        422     an array, or ``ids``, does not have one entry for each row
-``unknown_row``         422     ``ids`` names a row that there is not
+``unknown_row``         422     ``ids`` names a row that does not exist
 ``repeated_row``        422     ``ids`` names a row twice
 ``not_finite``          422     an array has NaN or infinite numbers
 ``bad_cells``           422     cells are not whole numbers from 0
@@ -36,7 +36,7 @@ code                    status  meaning
 ``bad_labels``          422     labels are not positions of classes
 ``bad_distributions``   422     rows are not distributions over the classes
 ``bad_columns``         422     columns are not ones, then basis functions between 0 and 1
-``bad_question``        422     the question cannot be answered for another reason
+``bad_query``           422     the query cannot be answered for another reason
 ``damaged_database``    423     the ledger was damaged or changed; the owner has to act
 ``restored_database``   423     the ledger is an older copy; the owner has to act
 ``clock_set_back``      423     the clock is before the last line of the ledger; the owner has to act
@@ -68,8 +68,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 import postshift
-from postshift.exceptions import InputError, OracleError, QuestionError
-from postshift.oracle.answers import Question
+from postshift.exceptions import BadQueryError, InputError, OracleError
+from postshift.oracle.answers import ServiceQuery
 from postshift.oracle.charges import Answered
 from postshift.oracle.gate import FAILURES, LARGEST_BODY, REQUESTS, Gate, token_of
 from postshift.oracle.refusals import response, response_of
@@ -91,7 +91,7 @@ class Array(BaseModel):
 
 
 class Asked(BaseModel):
-    """A question about all validation rows, in the order of the identifiers, or in the order of ``ids``."""
+    """A query about all validation rows, in the order of the identifiers, or in the order of ``ids``."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     kind: Literal["table", "confusion", "value"]
@@ -185,11 +185,11 @@ def _add_learner(app: FastAPI, service: Service) -> None:
     """Add what learners use."""
     learner = Depends(_token("learner", "owner"))
     repeats = Repeats()
-    questions = APIRouter(route_class=route_of(repeats, "learner", "owner"))
+    queries = APIRouter(route_class=route_of(repeats, "learner", "owner"))
 
     @app.get("/v1/about")
     def about(token: Token = learner) -> dict[str, Any]:
-        """Return what is scored, which kinds of question are answered, the budget, and the token's part of it."""
+        """Return what is scored, which kinds of query are answered, the budget, and the token's part of it."""
         budget = service.budget()
         return {**service.about, "budget": budget, "allowance": min(budget["total"], token.most or budget["total"])}
 
@@ -200,21 +200,21 @@ def _add_learner(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/quote", dependencies=[learner])
     async def quote(asked: Asked) -> dict[str, Any]:
-        """Return what a question would cost; nothing is charged."""
-        return await run_in_threadpool(lambda: service.quote(_question(asked, service)))
+        """Return what a query would cost; nothing is charged."""
+        return await run_in_threadpool(lambda: service.quote(_query(asked, service)))
 
-    @questions.post("/v1/answers", response_model=Answer)
+    @queries.post("/v1/answers", response_model=Answer)
     async def answers(request: Request, asked: Asked, token: Token = learner) -> Response:
-        """Return the answer to a question; the same question again is free."""
+        """Return the answer to a query; the same query again is free."""
         started = time.monotonic()
-        found = await run_in_threadpool(lambda: service.answer(_question(asked, service), token))
+        found = await run_in_threadpool(lambda: service.answer(_query(asked, service), token))
         if not found.repeated and service.terms.mode == "private":
             spent = time.monotonic() - started
             await asyncio.sleep(math.ceil(spent / PADDED_TO) * PADDED_TO - spent)
         repeats.keep(await request.body(), _answer(replace(found, cost=0, repeated=True)))
         return Response(_answer(found), media_type="application/json")
 
-    app.include_router(questions)
+    app.include_router(queries)
 
 
 def _answer(found: Answered) -> bytes:
@@ -223,14 +223,14 @@ def _answer(found: Answered) -> bytes:
     return head[:-1].encode() + b', "answer": ' + found.payload + b"}"
 
 
-def _question(asked: Asked, service: Service) -> Question:
-    """Return the question in a body, with its rows in the order of the identifiers."""
+def _query(asked: Asked, service: Service) -> ServiceQuery:
+    """Return the query in a body, with its rows in the order of the identifiers."""
     fields = {"predictions": asked.predictions, "cells": asked.cells, "columns": asked.columns}
     arrays = {name: None if each is None else decoded(each.model_dump(), name=name) for name, each in fields.items()}
     if asked.ids is not None:
         order = _places(asked.ids, service)
         arrays = {name: _in_order(array, order, name=name) for name, array in arrays.items()}
-    return Question(kind=asked.kind, cost=asked.cost, **arrays)
+    return ServiceQuery(kind=asked.kind, cost=asked.cost, **arrays)
 
 
 def _places(ids: list[str], service: Service) -> Any:
@@ -239,11 +239,11 @@ def _places(ids: list[str], service: Service) -> Any:
     known = set(service.holdings.ids)
     for name in places:
         if name not in known:
-            raise QuestionError(f"there is no row {name[:100]!r}: GET /v1/rows has the identifiers", code="unknown_row")
+            raise BadQueryError(f"there is no row {name[:100]!r}: GET /v1/rows has the identifiers", code="unknown_row")
     if len(places) != len(ids):
-        raise QuestionError(f"ids names {len(ids) - len(places)} rows more than once", code="repeated_row")
+        raise BadQueryError(f"ids names {len(ids) - len(places)} rows more than once", code="repeated_row")
     if len(ids) != len(known):
-        raise QuestionError(f"ids must name each of the {len(known)} rows. Got {len(ids)}", code="wrong_length")
+        raise BadQueryError(f"ids must name each of the {len(known)} rows. Got {len(ids)}", code="wrong_length")
     return np.array([places[name] for name in service.holdings.ids])
 
 
@@ -252,7 +252,7 @@ def _in_order(array: Any, order: Any, *, name: str) -> Any:
     if array is None:
         return None
     if array.ndim == 0 or len(array) != len(order):
-        raise QuestionError(f"{name} must have {len(order)} rows. Got shape {array.shape}", code="wrong_length")
+        raise BadQueryError(f"{name} must have {len(order)} rows. Got shape {array.shape}", code="wrong_length")
     return array[order]
 
 
@@ -313,7 +313,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(InputError)
     async def of_input(_: Request, error: InputError) -> JSONResponse:
-        return response("bad_question", str(error))
+        return response("bad_query", str(error))
 
     @app.exception_handler(RequestValidationError)
     async def of_body(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -323,7 +323,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def of_http(_: Request, error: HTTPException) -> JSONResponse:
-        code = _OF_STATUS.get(error.status_code, "bad_question")
+        code = _OF_STATUS.get(error.status_code, "bad_query")
         return response(code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from postshift._validation import FloatArray, IntArray
 from postshift.exceptions import SettingError
-from postshift.oracle.answers import Answers, Question
+from postshift.oracle.answers import Answers, ServiceQuery
 from postshift.oracle.client import RemoteMetric
 from postshift.oracle.wire import encoded, on_grid
 
@@ -100,9 +100,9 @@ def ask_answers(answers: Answers, *, cost: int = 1) -> Ask:
 
     def ask(shown: NDArray[Any]) -> float:
         sent = on_grid(shown) if shown.ndim == 2 and answers.mode == "private" else shown
-        question = Question(kind="value", cost=cost, predictions=sent)
-        answers.check(question)
-        return float(answers.answer(question))
+        query = ServiceQuery(kind="value", cost=cost, predictions=sent)
+        answers.check(query)
+        return float(answers.answer(query))
 
     return ask
 
@@ -115,7 +115,7 @@ def differencing(ask: Ask, known: Known, rows: IntArray) -> IntArray:
 
     The recall of the row's own group then falls by one part in its number of rows of this class. The groups differ in
     size, so there are two values for each class; the friends' values tell which is which. Two groups that have the same
-    number of rows of a class are not told apart.
+    number of rows of a class look alike.
     """
 
     def without(row: int) -> float:

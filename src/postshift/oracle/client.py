@@ -51,7 +51,7 @@ class About:
     mode : str
         "private" (answers with noise, a budget of rho) or "trusted" (exact answers, a budget of queries).
     kinds : tuple of str
-        Which kinds of question are answered.
+        Which kinds of query are answered.
     metric : str or None
         The name of the metric; None if it is the owner's own function.
     classes, groups : tuple of str
@@ -91,9 +91,9 @@ class RemoteMetric:
     """A metric that a service answers (``postshift oracle serve``); its labels stay there.
 
     Give it to an estimator as ``metric``. The validation rows are those of the service, in its order (:meth:`rows`).
-    The best kind of question that the service allows is used: a table (one question, then everything is fitted at
+    The best kind of query that the service allows is used: a table (one query, then everything is fitted at
     home), confusion matrices, or values. In private mode, confusion matrices are asked for once, as a table. The same
-    question is never paid twice, so a broken connection costs nothing, and neither does a second fit with the same
+    query is never paid twice, so a broken connection costs nothing, and neither does a second fit with the same
     data.
 
     Parameters
@@ -103,7 +103,7 @@ class RemoteMetric:
     token : str, optional
         The token that the owner created; by default the variable POSTSHIFT_TOKEN of the environment.
     kind : {"table", "confusion", "value"}, optional
-        Which kind of question is asked; by default the best one that is allowed.
+        Which kind of query is asked; by default the best one that is allowed.
     rho : float, optional
         Private mode: how much of the budget a fit may spend; by default all of it, or all that the token may spend.
     metric : str or metric, optional
@@ -213,17 +213,17 @@ class RemoteMetric:
         )
 
     def asks(self, kind: str) -> bool:
-        """Return whether questions of this kind are asked."""
+        """Return whether queries of this kind are asked."""
         return kind == self.kind or (self.kind is None and kind in self.about.kinds)
 
     def asked(self, body: dict[str, Any]) -> NDArray[Any]:
-        """Return the answer to the body of a question."""
+        """Return the answer to the body of a query."""
         found = self._json("POST", "/v1/answers", needed="answer", json=body)
         return decoded(found["answer"], name="the answer")
 
     @property
     def _shown_as(self) -> dict[str, KindName]:
-        """The kind of query for each kind of question."""
+        """The kind of query in the core for each kind of the service."""
         return _SHOWN_IN_PRIVATE if self.about.is_private else _SHOWN_AS
 
     def _psi(self, classes: Any) -> ConfusionMetric | None:
@@ -241,7 +241,7 @@ class RemoteMetric:
         known = self.metric is not None or about.metric is not None
         usable = [kind for kind in _WANTED if kind in about.kinds and (known or kind == "value")]
         if self.kind is not None and self.kind not in about.kinds:
-            raise SettingError(f"{self.url} answers questions of kind {' and '.join(about.kinds)}, not {self.kind!r}")
+            raise SettingError(f"{self.url} answers queries of kind {' and '.join(about.kinds)}, not {self.kind!r}")
         if not usable:
             raise SettingError(
                 f"{self.url} answers {' and '.join(about.kinds)}, for which the metric must be known here, but it is "
@@ -296,7 +296,7 @@ class RemoteMetric:
         return found
 
     def _request(self, method: str, path: str, **body: Any) -> Any:
-        """Send a request until there is a response; questions are free the second time, so that none is paid twice."""
+        """Send a request until there is a response; queries are free the second time, so that none is paid twice."""
         import httpx
 
         end, pause = time.monotonic() + self.patience, _FIRST_PAUSE

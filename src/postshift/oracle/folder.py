@@ -111,10 +111,10 @@ class OwnerFolder:
         """Write a new folder with an empty ledger; ``owner.json`` comes last, and without it there is no folder."""
         check_database(database)
         Service.check(holdings, terms)
-        if terms.mode == "private" and (told := holdings.told_by_order()):
+        if terms.mode == "private" and (known := holdings.known_by_order()):
             raise SettingError(
-                f"the rows, or their identifiers, are sorted by {told}: learners get them in this order, so it would "
-                f"give away the {told}s at no cost. Shuffle the rows, and give them other identifiers, here and at the "
+                f"the rows, or their identifiers, are sorted by {known}: learners get them in this order, so it would "
+                f"give away the {known}s at no cost. Shuffle the rows, and give them other identifiers, here and at the "
                 "learners"
             )
         if path.exists() and not path.is_dir():

@@ -195,10 +195,10 @@ def _with_headers(send: Send, body: _Body) -> Send:
 
 
 def _check_content_type(scope: Scope, headers: Headers) -> None:
-    """Raise if the body of a question is said to be something else than JSON."""
+    """Raise if the body of a query is said to be something else than JSON."""
     given = headers.get("content-type", "").partition(";")[0].strip().lower()
     if scope["method"] == "POST" and given != "application/json":
-        raise refusal("wrong_content_type", "send the question as JSON, with Content-Type: application/json")
+        raise refusal("wrong_content_type", "send the query as JSON, with Content-Type: application/json")
 
 
 def token_of(state: Any, *scopes: str) -> Token:

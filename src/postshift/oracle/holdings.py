@@ -123,8 +123,8 @@ class Holdings:
                 found.update(f"{name}/{plain.dtype.str}".encode() + np.ascontiguousarray(plain).tobytes())
         return found.hexdigest()
 
-    def told_by_order(self) -> str | None:
-        """Return what the order of the rows or of their identifiers tells, "label" or "group"; None if nothing.
+    def known_by_order(self) -> str | None:
+        """Return what the order of the rows or of their identifiers gives away, "label" or "group"; None if nothing.
 
         Learners get the rows in this order, at no cost.
         """

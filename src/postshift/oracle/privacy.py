@@ -102,7 +102,7 @@ def variance_of(micro_rho: int, *, sensitivity2: Fraction) -> Fraction:
 def discrete_gaussian(variance: Fraction, *, size: int, bits: Callable[[int], int] = secrets.randbits) -> IntArray:
     """Draw from the discrete Gaussian, exactly.
 
-    The time of a draw depends on what is drawn: whoever answers with the numbers must not let others measure it.
+    The time of a draw depends on what is drawn: a service must not let learners measure it.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ STATUS = {
     "bad_labels": 422,
     "bad_distributions": 422,
     "bad_columns": 422,
-    "bad_question": 422,
+    "bad_query": 422,
     "damaged_database": 423,
     "restored_database": 423,
     "clock_set_back": 423,

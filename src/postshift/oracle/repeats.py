@@ -1,7 +1,7 @@
-"""Questions that were answered lately: a body that comes again is answered without being read again.
+"""Queries that were answered lately: a body that comes again is answered without being read again.
 
 The ledger has every answer, and is what counts: this only saves time. A body is recognised by its SHA-256, so the same
-question in other words (other spaces, another type of number) is found in the ledger instead.
+query in other words (other spaces, another type of number) is found in the ledger instead.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Repeats:
     Examples
     --------
     >>> repeats = Repeats(most=1000)
-    >>> repeats.keep(b"a question", b"42")
-    >>> repeats.find(b"a question"), repeats.find(b"another")
+    >>> repeats.keep(b"a query", b"42")
+    >>> repeats.find(b"a query"), repeats.find(b"another")
     (b'42', None)
     """
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from postshift._validation import check_count
-from postshift.exceptions import KindError, QuestionError, SettingError
-from postshift.oracle.answers import MOST_COUNTS, Answers, Question
+from postshift.exceptions import BadQueryError, KindError, SettingError
+from postshift.oracle.answers import MOST_COUNTS, Answers, ServiceQuery
 from postshift.oracle.charges import Answered, Charge
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings, KindOfAnswer, Mode
 from postshift.oracle.ledger import Ledger
@@ -32,7 +32,7 @@ class Terms:
     mode : {"private", "trusted"}
         Private: counts with noise, and a budget of micro-rho. Trusted: exact answers, and a budget of queries.
     kinds : tuple of {"table", "confusion", "value"}
-        Which kinds of question are answered.
+        Which kinds of query are answered.
     budget : int
         Micro-rho or queries, for this data set: all tokens share it.
     title : str
@@ -49,7 +49,7 @@ class Terms:
 
 
 class Service:
-    """Answers the questions of learners, and charges them.
+    """Answers the queries of learners, and charges them.
 
     Parameters
     ----------
@@ -121,41 +121,41 @@ class Service:
         """Return the epsilon of some micro-rho at the delta of the terms; 0 for nothing."""
         return epsilon_of(micro_rho, delta=self.terms.delta) if micro_rho else 0.0
 
-    def quote(self, question: Question) -> dict[str, Any]:
-        """Return what a question costs and would leave; nothing is charged."""
-        found = self._known(question)
-        cost, left = 0 if found else question.cost, self.ledger.budget().left
+    def quote(self, query: ServiceQuery) -> dict[str, Any]:
+        """Return what a query costs and would leave; nothing is charged."""
+        found = self._known(query)
+        cost, left = 0 if found else query.cost, self.ledger.budget().left
         parts: dict[str, Any] = {"cost": cost, "repeated": found is not None, "left": left, "affordable": cost <= left}
         if self.terms.mode == "private":
             parts |= {"epsilon": self.epsilon(cost), "delta": self.terms.delta}
         return parts
 
-    def answer(self, question: Question, token: Token) -> Answered:
-        """Return the answer to a question; the same question again gets the stored answer, free."""
-        known = self._known(question)
+    def answer(self, query: ServiceQuery, token: Token) -> Answered:
+        """Return the answer to a query; the same query again gets the stored answer, free."""
+        known = self._known(query)
         if known is not None:
             return known
-        self.ledger.check(token.id, cost=question.cost)  # before any work: a refusal takes no time of the metric
-        payload = payload_of(self._answers.answer(question))
+        self.ledger.check(token.id, cost=query.cost)  # before any work: a refusal takes no time of the metric
+        payload = payload_of(self._answers.answer(query))
         charge = Charge(
-            key=question.key(self.holdings.digest),
-            kind=question.kind,
-            cost=question.cost,
+            key=query.key(self.holdings.digest),
+            kind=query.kind,
+            cost=query.cost,
             token=token.id,
-            text=_in_words(question, self.terms.mode),
+            text=_in_words(query, self.terms.mode),
         )
         return self.ledger.charge(charge, payload)
 
-    def _known(self, question: Question) -> Answered | None:
-        """Return the stored answer, if there is one; raise if the question is not allowed."""
-        if question.kind not in self.terms.kinds:
+    def _known(self, query: ServiceQuery) -> Answered | None:
+        """Return the stored answer, if there is one; raise if the query is not allowed."""
+        if query.kind not in self.terms.kinds:
             raise KindError(
-                f"questions of kind {question.kind!r} are not answered here: ask for {' or '.join(self.terms.kinds)}"
+                f"queries of kind {query.kind!r} are not answered here: ask for {' or '.join(self.terms.kinds)}"
             )
-        if self.terms.mode == "trusted" and question.cost != 1:
-            raise QuestionError(f"in trusted mode, a question costs 1 query. Got cost {question.cost}", code="bad_cost")
-        self._answers.check(question)
-        return self.ledger.stored(question.key(self.holdings.digest))
+        if self.terms.mode == "trusted" and query.cost != 1:
+            raise BadQueryError(f"in trusted mode, a query costs 1 query. Got cost {query.cost}", code="bad_cost")
+        self._answers.check(query)
+        return self.ledger.stored(query.key(self.holdings.digest))
 
 
 def token_line(use: TokenUse) -> dict[str, Any]:
@@ -190,10 +190,10 @@ def payload_of(answer: Any) -> bytes:
     return json.dumps(encoded(answer, _DTYPES[answer.dtype.kind])).encode()
 
 
-def _in_words(question: Question, mode: Mode) -> str:
-    """Return a question in words, for the log."""
-    cost = f"rho {question.cost / MICRO:g}" if mode == "private" else "one query"
-    if question.cells is not None:
-        return f"{question.kind} of {int(question.cells.max()) + 1} cells, {cost}"
-    shown = "labels" if question.predictions is not None and question.predictions.ndim == 1 else "distributions"
-    return f"{question.kind} of {shown}, {cost}"
+def _in_words(query: ServiceQuery, mode: Mode) -> str:
+    """Return a query in words, for the log."""
+    cost = f"rho {query.cost / MICRO:g}" if mode == "private" else "one query"
+    if query.cells is not None:
+        return f"{query.kind} of {int(query.cells.max()) + 1} cells, {cost}"
+    shown = "labels" if query.predictions is not None and query.predictions.ndim == 1 else "distributions"
+    return f"{query.kind} of {shown}, {cost}"

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postshift.exceptions import QuestionError
+from postshift.exceptions import BadQueryError
 
 KINDS = {"u1": "|u1", "u2": "<u2", "u4": "<u4", "i8": "<i8", "f8": "<f8"}
 GRID = 1024  # in private mode, probabilities are multiples of 1 / GRID
@@ -48,19 +48,19 @@ def decoded(field: Mapping[str, Any], *, name: str) -> NDArray[Any]:
     """
     kind, shape = KINDS.get(field["dtype"]), tuple(field["shape"])
     if kind is None:
-        raise QuestionError(
+        raise BadQueryError(
             f"{name} must be of a dtype in {', '.join(KINDS)}. Got {field['dtype']!r}", code="bad_dtype"
         )
     try:
         content = base64.b64decode(field["data"], validate=True)
     except (binascii.Error, ValueError) as error:
-        raise QuestionError(f"the data of {name} are not base64: {error}", code="bad_base64") from error
+        raise BadQueryError(f"the data of {name} are not base64: {error}", code="bad_base64") from error
     try:
         if len(content) == math.prod(shape) * np.dtype(kind).itemsize:
             return np.frombuffer(content, dtype=kind).reshape(shape)
     except ValueError:  # a length of 0 beside one that numpy does not allow
         pass
-    raise QuestionError(
+    raise BadQueryError(
         f"{name} has {len(content)} bytes, which is not an array of shape {shape} and dtype {kind}", code="bad_shape"
     )
 

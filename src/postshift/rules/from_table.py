@@ -77,7 +77,7 @@ def partition(rows: Rows, *, noise: float, most_cells: int = MOST_CELLS) -> IntA
     """Return the cell of each row: by its basis functions, its likeliest class, and how likely that is.
 
     Cells are large enough that the noise of their counts is small. If there would be more than ``most_cells``, basis
-    functions or likeliest classes are not told apart.
+    functions or likeliest classes are merged.
     """
     kinds = _kinds(rows, most=max(1, most_cells // 2))
     counts = np.bincount(kinds)

@@ -238,7 +238,7 @@ def create(
     scope: Annotated[str, typer.Option(help="learner or owner.")] = "learner",
     expires: Annotated[datetime | None, typer.Option(help="When it ends (UTC). Default: in 30 days.")] = None,
     most: Annotated[float | None, typer.Option(help="The most it may spend: rho, or queries.")] = None,
-    per_minute: Annotated[int, typer.Option(min=1, help="The most questions in a minute.")] = 600,
+    per_minute: Annotated[int, typer.Option(min=1, help="The most queries in a minute.")] = 600,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001

@@ -1,5 +1,5 @@
 // The owner's page: logs in, asks for the summary every two seconds, and shows what is new.
-// Texts of others (names, titles, questions) are put into the page as text only, never as HTML.
+// Texts of others (names, titles, queries) are put into the page as text only, never as HTML.
 (() => {
   "use strict";
   const EVERY = 2000; // milliseconds between two requests
@@ -289,7 +289,7 @@
         { text: line.text },
       ],
     }));
-    fill("answers", rows, "No question was answered yet.");
+    fill("answers", rows, "No query was answered yet.");
   };
 
   const showTokens = () => {
