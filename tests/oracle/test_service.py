@@ -183,7 +183,7 @@ class TestAnswer:
     @pytest.mark.parametrize("cost", [2, 1000])
     def test_a_trusted_answer_costs_one_query(self, opened, cost):
         service, token = opened()
-        with pytest.raises(BadQueryError, match=f"a query costs 1 query. Got cost {cost}") as refused:
+        with pytest.raises(BadQueryError, match=f"the cost of a query is 1. Got cost {cost}") as refused:
             service.answer(value(cost=cost), token)
         assert refused.value.code == "bad_cost"
 

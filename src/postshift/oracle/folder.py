@@ -114,8 +114,8 @@ class OwnerFolder:
         if terms.mode == "private" and (known := holdings.known_by_order()):
             raise SettingError(
                 f"the rows, or their identifiers, are sorted by {known}: learners get them in this order, so it would "
-                f"give away the {known}s at no cost. Shuffle the rows, and give them other identifiers, here and at the "
-                "learners"
+                f"give away the {known}s at no cost. Shuffle the rows, and give them other identifiers, here and at "
+                "the learners"
             )
         if path.exists() and not path.is_dir():
             raise SettingError(f"{path} is a file: name a new folder")

@@ -153,7 +153,7 @@ class Service:
                 f"queries of kind {query.kind!r} are not answered here: ask for {' or '.join(self.terms.kinds)}"
             )
         if self.terms.mode == "trusted" and query.cost != 1:
-            raise BadQueryError(f"in trusted mode, a query costs 1 query. Got cost {query.cost}", code="bad_cost")
+            raise BadQueryError(f"in trusted mode, the cost of a query is 1. Got cost {query.cost}", code="bad_cost")
         self._answers.check(query)
         return self.ledger.stored(query.key(self.holdings.digest))
 
