@@ -34,7 +34,7 @@ from experiments.studies.guarantee_tasks import DELTAS, N_UNLABELLED, SIZES, TAS
 from postshift import Rows
 from postshift.constraints.pieces import BoundedMetric
 from postshift.rules import Problem
-from postshift.rules.certified import Candidate, Evidence, walk
+from postshift.rules.certified import PathRule, Evidence, walk
 
 N_RESAMPLES = 50  # of a seed
 FINE = (1_000, 20_000)  # numbers of rows for which paths are made in search of the best rule
@@ -64,7 +64,7 @@ class Rules:
     labels: NDArray[np.intp]
     values: Floats
     violated: NDArray[np.bool_]
-    path: tuple[Candidate, ...] = ()
+    path: tuple[PathRule, ...] = ()
 
 
 @cache
@@ -81,7 +81,7 @@ def constraints_of(name: str) -> tuple[BoundedMetric, ...]:
     return TASKS[name].limits.constraints
 
 
-def rules_of(name: str, labels: Any, path: Iterable[Candidate] = ()) -> Rules:
+def rules_of(name: str, labels: Any, path: Iterable[PathRule] = ()) -> Rules:
     """Return rules with what is true of them."""
     whole, labels = population(name), np.asarray(labels)
     tables = confusions(whole, labels, np.arange(whole.val.n_rows))
