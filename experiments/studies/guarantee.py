@@ -34,7 +34,7 @@ from experiments.studies.guarantee_tasks import DELTAS, N_UNLABELLED, SIZES, TAS
 from postshift import Rows
 from postshift.constraints.pieces import BoundedMetric
 from postshift.rules import Problem
-from postshift.rules.certified import PathRule, Evidence, walk
+from postshift.rules.certified import Evidence, PathRule, walk
 
 N_RESAMPLES = 50  # of a seed
 FINE = (1_000, 20_000)  # numbers of rows for which paths are made in search of the best rule
