@@ -111,7 +111,7 @@ def test_a_rewritten_history_does_not_have_the_line_of_the_watermark(url, tmp_pa
         mark = (tmp_path / "watermark").read_text()
         digest = re.search(r'"digest": "(\w+)"', mark)[1]
         (tmp_path / "watermark").write_text(mark.replace(digest, key_of("another history")))
-        with pytest.raises(LedgerError, match="restored copy that gave out answers of its own"):
+        with pytest.raises(LedgerError, match="restored copy that has lines of its own"):
             reopen(url, tmp_path)
 
 

@@ -15,11 +15,15 @@ from tests.oracle.servers import code_of, make_service, serving, value_body
 from tests.oracle.trouble import answers, copied
 
 
+def mark_of(number):
+    return Mark(number=number, digest=f"line {number}", n_answers=number, spent=number, time=number)
+
+
 class TestFile:
     def test_it_only_goes_up(self, tmp_path):
         mark = Watermark(tmp_path / "mark")
         assert mark.mark == NOTHING
-        high, low = (Mark(number=number, digest=str(number), n_answers=number, spent=number) for number in (5, 3))
+        high, low = mark_of(5), mark_of(3)
         mark.raise_to(high)
         mark.raise_to(low)
         assert mark.mark == mark.written == Watermark(tmp_path / "mark").mark == high
@@ -28,9 +32,18 @@ class TestFile:
 
     def test_two_processes_share_it(self, tmp_path):
         one, two = Watermark(tmp_path / "mark"), Watermark(tmp_path / "mark")
-        one.raise_to(Mark(number=9, digest="nine", n_answers=1, spent=1))
-        two.raise_to(Mark(number=7, digest="seven", n_answers=1, spent=1))
-        assert Watermark(tmp_path / "mark").mark.digest == "nine"
+        one.raise_to(mark_of(9))
+        assert two.mark == NOTHING
+        assert two.newest() == mark_of(9)
+        two.raise_to(mark_of(7))
+        assert Watermark(tmp_path / "mark").mark == mark_of(9)
+
+    def test_an_accepted_copy_lowers_the_file_and_not_what_was_seen(self, tmp_path):
+        one, two = Watermark(tmp_path / "mark"), Watermark(tmp_path / "mark")
+        one.raise_to(mark_of(9))
+        assert two.newest() == mark_of(9)
+        one.replace(mark_of(4))
+        assert (one.newest(), two.newest()) == (mark_of(4), mark_of(9))
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"number": 1}', b"\xff", b"null", b"[" * 5000])
     def test_a_damaged_file(self, tmp_path, content):
@@ -39,14 +52,14 @@ class TestFile:
             Watermark(tmp_path / "mark")
 
     def test_numbers_of_the_wrong_kind(self, tmp_path):
-        (tmp_path / "mark").write_text(json.dumps({"number": True, "digest": "a", "n_answers": 1, "spent": 1.5}))
+        (tmp_path / "mark").write_text(json.dumps({"number": True, "digest": "a", "n_answers": 1, "spent": 1.5, "time": 1}))
         with pytest.raises(DamagedLedgerError, match="is damaged"):
             Watermark(tmp_path / "mark")
 
     def test_a_folder_that_is_missing(self, tmp_path):
         mark = Watermark(tmp_path / "missing" / "mark")
         with pytest.raises(LedgerError, match="cannot be used"):
-            mark.raise_to(Mark(number=1, digest="one", n_answers=1, spent=1))
+            mark.raise_to(mark_of(1))
         assert (mark.mark.number, mark.written.number) == (1, 0)
 
 
@@ -111,19 +124,16 @@ class TestRestored:
     def test_a_copy_that_is_restored_while_the_server_runs(self, url, tmp_path):
         service = make_service(url, tmp_path)
         with serving(service) as running, running.client() as client:
-            given = answers(client, range(5))
+            answers(client, range(5))
             backup = Backup(url, tmp_path)
-            forgotten = answers(client, range(5, 10))
+            answers(client, range(5, 10))
             if url.startswith("sqlite"):
                 with service.ledger._database.reading() as connection:
                     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 service.ledger.close()
             backup.restore()
-            assert answers(client, range(5)) == given
-            assert answers(client, range(5, 10)) == forgotten  # this server remembers what it gave out
-            in_other_words = client.post("/v1/answers", json={**value_body(5), "ids": None})
-            assert code_of(in_other_words) == "restored_database"
-            assert answers(client, [20, 21]) == ["restored_database"] * 2
+            assert set(answers(client, [0, 5, 20])) == {"restored_database"}  # stored, forgotten and new ones
+            assert code_of(client.get("/v1/about")) == "restored_database"
             assert running.spent() == 5
         with pytest.raises(RestoredError, match="5 answers that were given out are missing"):
             Ledger.open(url, about=service.holdings.digest, watermark=tmp_path / "watermark")
@@ -140,7 +150,7 @@ class TestRestored:
         with Ledger.open(url, **elsewhere) as ledger:
             for query in "bcd":
                 ask(ledger, query, token)
-        with pytest.raises(RestoredError, match="gave out answers of its own") as refused:
+        with pytest.raises(RestoredError, match="has lines of its own") as refused:
             reopen(url, tmp_path)
         assert (refused.value.n_missing, refused.value.spent) == (None, None)
         with Ledger.accept_restored(url, **settings(tmp_path)) as ledger:
@@ -159,9 +169,61 @@ class TestRestored:
             with Ledger.open(url, about=settings(tmp_path)["about"], watermark=tmp_path / "elsewhere") as other:
                 for query in "bcd":
                     ask(other, query, token)
-            with pytest.raises(RestoredError, match="gave out answers of its own"):
+            with pytest.raises(RestoredError, match="has lines of its own"):
                 ask(ledger, "e", token)
             assert ledger.budget().spent == 3
+
+
+    def test_a_copy_that_went_on_and_is_still_shorter(self, url, tmp_path):
+        """What it sold since then is missing too, so everything is charged."""
+        with create(url, tmp_path, budget=100) as ledger:
+            token = learner(ledger)
+            backup = Backup(url, tmp_path)
+            for query in range(10):
+                ask(ledger, query, token, cost=5)
+        backup.restore()
+        with Ledger.open(url, about=settings(tmp_path)["about"], watermark=tmp_path / "elsewhere") as other:
+            ask(other, "sold elsewhere", token, cost=25)
+        with pytest.raises(RestoredError, match="has lines of its own"):
+            reopen(url, tmp_path)
+        with Ledger.accept_restored(url, **settings(tmp_path)) as ledger:
+            assert ledger.budget().left == 0
+
+    def test_a_stored_answer_does_not_hide_a_copy_that_went_on(self, url, tmp_path):
+        """A repeated answer with a high number must not raise the mark above the lines that are missing."""
+        with create(url, tmp_path, budget=100) as ledger:
+            token = learner(ledger)
+            ask(ledger, "first", token)
+            backup = Backup(url, tmp_path)
+            for query in range(3):
+                ask(ledger, query, token)
+            before = ledger._watermark.mark
+            if url.startswith("sqlite"):
+                ledger.close()
+            backup.restore()
+            with Ledger.open(url, about=settings(tmp_path)["about"], watermark=tmp_path / "elsewhere") as other:
+                for query in "abcdef":
+                    ask(other, query, token)
+            for query in ("f", "new"):
+                with pytest.raises(RestoredError, match="has lines of its own"):
+                    ask(ledger, query, token)
+            assert ledger._watermark.mark == before
+
+    def test_another_process_gave_out_what_the_copy_forgot(self, url, tmp_path):
+        """A running server reads the watermark that another process wrote: tokens that it revoked stay revoked."""
+        with create(url, tmp_path) as server:
+            identifier, secret = server.create_token("eve", scope="learner")
+            backup = Backup(url, tmp_path)
+            with reopen(url, tmp_path) as terminal:
+                terminal.revoke_token(identifier)
+            if url.startswith("sqlite"):
+                server.close()
+            backup.restore()
+            for refused in (lambda: server.verify(secret), lambda: ask(server, "a", identifier)):
+                with pytest.raises(RestoredError, match="an older copy"):
+                    refused()
+        with pytest.raises(RestoredError, match="an older copy"):
+            reopen(url, tmp_path)
 
 
 class TestMissing:
@@ -177,13 +239,14 @@ class TestMissing:
         assert Watermark(tmp_path / "watermark").mark.n_answers == 2
 
     def test_damaged_while_the_server_runs(self, url, tmp_path):
-        """The answer is charged and stored, and given out when the watermark can be written again."""
+        """Nothing is given out until it is repaired."""
         service = make_service(url, tmp_path)
         with serving(service) as running, running.client() as client:
             given = answers(client, range(2))
             (tmp_path / "watermark").write_text("?")
-            assert answers(client, [2, 2, 0]) == ["damaged_database"] * 2 + given[:1]
+            assert answers(client, [2, 2, 0]) == ["damaged_database"] * 3
             (tmp_path / "watermark").unlink()
+            assert answers(client, [0, 1]) == given
             assert "damaged_database" not in answers(client, [2])
             assert running.spent() == 3
             assert service.ledger.audit().problems == ()

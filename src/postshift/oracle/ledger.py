@@ -172,11 +172,13 @@ class Ledger:
 
     def stored(self, key: str) -> Answered | None:
         """Return the answer of this key, free of charge, or None."""
+        mark = self._watermark.newest()
         with self._database.reading() as connection:
             found = _stored(connection, key)
             if found is None or found.number <= self._watermark.written.number:
                 return found
             account = self._account(connection)
+            _check_newest(connection, account, mark)
         self._watermark.raise_to(Mark.of(account))  # another server charged it, or the disk was full
         return found
 
@@ -280,8 +282,10 @@ class Ledger:
 
     def verify(self, secret: str) -> Token:
         """Return the token with this secret; raise if it is unknown, expired or revoked."""
+        mark = self._watermark.newest()
         with self._database.reading() as connection:
             account = self._account(connection)
+            _check_newest(connection, account, mark)  # an older copy forgot what was revoked
             return verified(connection, secret, time=max(account.time, micros(self._clock())))
 
     def check_clock(self) -> None:
@@ -307,9 +311,12 @@ class Ledger:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Writing]:
         """Lock the ledger; at the end, commit, then write the watermark."""
+        mark = self._watermark.newest()
         with self._database.writing() as connection:
             writing = _Writing(connection, self._account(connection, lock=True))
-            self._check_not_restored(writing)
+            _check_newest(connection, writing.account, mark)
+            if writing.account.number < mark.number:  # the owner accepted an older copy
+                self._watermark.replace(Mark.of(writing.account))
             yield writing
         self._watermark.raise_to(Mark.of(writing.account))
 
@@ -322,17 +329,6 @@ class Ledger:
                 f"{self._about[:16]} ...): use the data that it belongs to, or create another ledger"
             )
         return account
-
-    def _check_not_restored(self, writing: _Writing) -> None:
-        """Raise if an older copy was restored while this server runs, unless the owner accepted it."""
-        account, mark = writing.account, self._watermark.mark
-        if account.digest == mark.digest:
-            return
-        error = forgotten(writing.connection, account, mark)
-        if error is not None:
-            raise error
-        if account.number <= mark.number:
-            self._watermark.replace(Mark.of(account))
 
     def _charged(self, writing: _Writing, charge: Charge, payload: bytes) -> Answered:
         """Charge and store an answer."""
@@ -429,6 +425,15 @@ class _Writing:
         """Add a line to the log; return its number."""
         self.account = append(self.connection, self.account, entry, time=time)
         return self.account.number
+
+
+def _check_newest(connection: Connection, account: Account, mark: Mark) -> None:
+    """Raise if this is an older copy of the ledger, or one of another history, unless the owner accepted it."""
+    if account.digest == mark.digest:
+        return
+    error = forgotten(connection, account, mark)
+    if error is not None:
+        raise error
 
 
 def _stored(connection: Connection, key: str) -> Answered | None:

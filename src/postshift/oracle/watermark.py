@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from sqlalchemy import Connection, select
@@ -31,14 +31,15 @@ class Mark:
     digest: str
     n_answers: int
     spent: int
+    time: int
 
     @classmethod
     def of(cls, account: Account) -> Mark:
         """Return the mark of an account."""
-        return cls(number=account.number, digest=account.digest, n_answers=account.n_answers, spent=account.spent)
+        return cls(**{each.name: getattr(account, each.name) for each in fields(cls)})
 
 
-NOTHING = Mark(number=0, digest="", n_answers=0, spent=0)
+NOTHING = Mark(number=0, digest="", n_answers=0, spent=0, time=0)
 
 
 def forgotten(connection: Connection, account: Account, mark: Mark) -> RestoredError | None:
@@ -49,10 +50,10 @@ def forgotten(connection: Connection, account: Account, mark: Mark) -> RestoredE
         "use the newest copy; or, as the owner, accept this one (postshift oracle accept), which charges what is "
         "missing (tokens that were revoked since then are valid again: revoke them again)"
     )
-    if account.number >= mark.number:
+    if account.number >= mark.number or account.time > mark.time:  # it has lines that are newer than the mark
         return RestoredError(
-            f"the ledger is a restored copy that gave out answers of its own: line {mark.number} is not the line that "
-            f"was given out, and how many answers are missing is not known: {remedy}"
+            f"the ledger is a restored copy that has lines of its own: line {mark.number} is not the line that was "
+            f"given out, and how many answers are missing is not known: {remedy}"
         )
     n_missing, spent = max(0, mark.n_answers - account.n_answers), max(0, mark.spent - account.spent)
     return RestoredError(
@@ -75,7 +76,7 @@ def _has_line(connection: Connection, mark: Mark) -> bool:
 class Watermark:
     """The highest mark; threads and processes may share the file.
 
-    ``mark`` is the highest that was seen, ``written`` the highest that is on disk.
+    ``mark`` is the highest that this process has seen, ``written`` the highest that it knows to be on disk.
 
     Parameters
     ----------
@@ -86,13 +87,23 @@ class Watermark:
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = None if path is None else Path(path)
         self._writing, self._comparing = threading.Lock(), threading.Lock()
+        self._state = self._file_state()
         self.mark = self.written = self._read()
+
+    def newest(self) -> Mark:
+        """Return the highest mark of this process and, if another process wrote it, of the file.
+
+        Ask before a transaction begins: it then sees at least the line of this mark.
+        """
+        state = self._file_state()
+        if state != self._state:
+            self._see(self._read())
+            self._state = state
+        return self.mark
 
     def raise_to(self, mark: Mark) -> None:
         """Write a mark, unless a higher one is written; when this returns, it is on disk."""
-        with self._comparing:
-            if mark.number > self.mark.number:
-                self.mark = mark
+        self._see(mark)
         with self._writing:
             if self.written.number < mark.number:
                 self._write(self.mark)  # that of another thread may be higher by now: then it has nothing left to write
@@ -102,6 +113,22 @@ class Watermark:
         with self._writing, self._file_locked():
             self._put(mark)
             self.mark = mark
+
+    def _see(self, mark: Mark) -> None:
+        """Remember a mark, unless a higher one was seen."""
+        with self._comparing:
+            if mark.number > self.mark.number:
+                self.mark = mark
+
+    def _file_state(self) -> tuple[int, int] | None:
+        """Return what differs if another process wrote the file; None if there is none."""
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 -- for every request
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def _write(self, mark: Mark) -> None:
         """Write a mark unless the file has a higher one."""
@@ -117,6 +144,7 @@ class Watermark:
             with self._explained():
                 write_atomically(self._path, lambda stream: stream.write(json.dumps(asdict(mark)).encode()))
                 _sync(self._path.parent)
+            self._state = self._file_state()
         self.written = mark
 
     def _read(self) -> Mark:
@@ -130,7 +158,7 @@ class Watermark:
                 return NOTHING
         try:
             found = Mark(**json.loads(content))
-            if [type(value) for value in asdict(found).values()] != [int, str, int, int]:
+            if [type(value) for value in asdict(found).values()] != [int, str, int, int, int]:
                 raise TypeError(f"it holds {found}")
         except CONTENT_ERRORS as error:
             raise DamagedLedgerError(
