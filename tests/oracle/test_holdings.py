@@ -109,7 +109,7 @@ class TestDigest:
 def ordered(labels, groups=None, *, ids=None):
     n_rows = len(labels)
     names = list(map(str, range(n_rows) if ids is None else ids))
-    groups = np.arange(n_rows) % 2 if groups is None else groups
+    groups = np.random.default_rng(9).integers(0, 2, n_rows) if groups is None else groups
     return holdings(n_rows, ids=names, labels=np.asarray(labels), groups=np.asarray(groups)).known_by_order()
 
 
@@ -129,6 +129,13 @@ class TestOrder:
         other = np.random.default_rng(0).permutation(codes)
         assert ordered(codes, other) == ordered(1 - codes, other) == "label"
         assert ordered(other, codes) == "group"
+
+    @pytest.mark.parametrize("pattern", [[0, 1], [1, 0, 0], [0, 0, 1, 1], [0, 0, 1], [1] + [0] * 9])
+    def test_cases_and_controls_in_turns(self, pattern):
+        codes = np.tile(pattern, 400 // len(pattern))
+        other = np.random.default_rng(0).permutation(codes)
+        assert ordered(codes, other) == "label"
+        assert ordered(other, codes, ids=np.random.default_rng(1).permutation(len(codes))) == "group"
 
     def test_rows_in_a_few_blocks(self):
         assert ordered(np.arange(400) // 50 % 2) == "label"

@@ -11,7 +11,7 @@ from postshift.exceptions import ClockError, DamagedLedgerError, LedgerError, Re
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.watermark import NOTHING, Mark, Watermark
 from tests.oracle.ledgers import ask, create, learner, payload_of, problems, reopen, settings
-from tests.oracle.servers import code_of, make_service, serving, value_body
+from tests.oracle.servers import code_of, make_service, serving
 from tests.oracle.trouble import answers, copied
 
 
@@ -52,7 +52,9 @@ class TestFile:
             Watermark(tmp_path / "mark")
 
     def test_numbers_of_the_wrong_kind(self, tmp_path):
-        (tmp_path / "mark").write_text(json.dumps({"number": True, "digest": "a", "n_answers": 1, "spent": 1.5, "time": 1}))
+        (tmp_path / "mark").write_text(
+            json.dumps({"number": True, "digest": "a", "n_answers": 1, "spent": 1.5, "time": 1})
+        )
         with pytest.raises(DamagedLedgerError, match="is damaged"):
             Watermark(tmp_path / "mark")
 
@@ -172,7 +174,6 @@ class TestRestored:
             with pytest.raises(RestoredError, match="has lines of its own"):
                 ask(ledger, "e", token)
             assert ledger.budget().spent == 3
-
 
     def test_a_copy_that_went_on_and_is_still_shorter(self, url, tmp_path):
         """What it sold since then is missing too, so everything is charged."""

@@ -113,9 +113,9 @@ class OwnerFolder:
         Service.check(holdings, terms)
         if terms.mode == "private" and (known := holdings.known_by_order()):
             raise SettingError(
-                f"the rows, or their identifiers, are sorted by {known}: learners get them in this order, so it would "
-                f"give away the {known}s at no cost. Shuffle the rows, and give them other identifiers, here and at "
-                "the learners"
+                f"the rows, or their identifiers, are sorted by {known}, or the {known}s repeat in a pattern: learners "
+                f"get the rows in this order, so it would give away the {known}s at no cost. Shuffle the rows, and "
+                "give them other identifiers, here and at the learners"
             )
         if path.exists() and not path.is_dir():
             raise SettingError(f"{path} is a file: name a new folder")

@@ -20,6 +20,7 @@ from postshift.metrics.resolve import with_metadata
 Mode = Literal["private", "trusted"]
 KindOfAnswer = Literal["table", "confusion", "value"]
 _LEAST_CHANGES = 12  # of labels from row to row, expected by chance: with fewer, chance could sort them
+_LONGEST_PERIOD = 24  # rows: cases and controls in turns repeat after a few
 KINDS_OF_ANSWER: tuple[KindOfAnswer, ...] = ("table", "confusion", "value")
 
 
@@ -131,7 +132,7 @@ class Holdings:
         numbers = all(name.isascii() and name.isdigit() for name in self.ids)
         by_name = sorted(range(self.n_rows), key=lambda row: int(self.ids[row]) if numbers else self.ids[row])
         for what, values in (("label", self.labels), ("group", self.groups)):
-            if values is not None and any(_is_sorted(values[order]) for order in (slice(None), by_name)):
+            if values is not None and any(_has_pattern(values[order]) for order in (slice(None), by_name)):
                 return what
         return None
 
@@ -141,13 +142,17 @@ class Holdings:
         return self.metric if isinstance(self.metric, str) else getattr(self.goal, "name", "")
 
 
-def _is_sorted(codes: IntArray) -> bool:
-    """Return whether equal codes stand together much more often than by chance (the test of Wald and Wolfowitz)."""
+def _has_pattern(codes: IntArray) -> bool:
+    """Return whether codes are equal much more often than by chance, next to each other or at a fixed distance.
+
+    Sorted rows are, and cases and controls in turns. It is the test of Wald and Wolfowitz, at several distances.
+    """
     n, counts = len(codes), np.bincount(codes).astype(float)
     squares, cubes = (counts**2).sum(), (counts**3).sum()
     expected = n - squares / n  # places where the code changes, if the order is random
     if expected < _LEAST_CHANGES:
         return False
     variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
-    changes = np.count_nonzero(np.diff(codes))
-    return bool(changes < min(expected / 2, expected - 5 * np.sqrt(variance)))
+    least = min(expected / 2, expected - 5 * np.sqrt(variance)) / n
+    distances = range(1, min(_LONGEST_PERIOD, n // 8) + 1)
+    return any(np.mean(codes[each:] != codes[:-each]) < least for each in distances)
