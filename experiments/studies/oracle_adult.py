@@ -32,9 +32,10 @@ from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
 from postshift.oracle.holdings import Holdings
 from postshift.oracle.ledger import Ledger
-from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of, micro
+from postshift.oracle.privacy import attack_bound, epsilon_of, micro
 from postshift.oracle.server import served
 from postshift.oracle.service import DELTA, Service, Terms
+from postshift.oracle.wire import MICRO
 
 SEEDS = 20  # noise; splits take turns
 N_SPLITS = 5

@@ -28,8 +28,8 @@ from experiments.harness.store import Row
 from experiments.harness.tables import markdown
 from postshift.oracle.answers import Answers, ServiceQuery
 from postshift.oracle.holdings import Holdings, KindOfAnswer
-from postshift.oracle.privacy import MICRO, attack_bound, micro
-from postshift.oracle.wire import GRID
+from postshift.oracle.privacy import attack_bound, micro
+from postshift.oracle.wire import GRID, MICRO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,8 @@ import pytest
 
 from postshift.metrics import from_labels
 from postshift.oracle import app as described
+from postshift.oracle.answers import MOST_COLUMNS
+from postshift.oracle.app import largest_body_of
 from postshift.oracle.refusals import STATUS
 from postshift.oracle.wire import encoded
 from tests.oracle.ledgers import create
@@ -47,7 +49,7 @@ def ids(*, n_rows=60, **changes):
     return {**value(), "ids": names}
 
 
-BAD_QUESTIONS = {
+BAD_QUERIES = {
     "a field is missing": ({"kind": "value", "predictions": LABELS}, "invalid_body"),
     "an unknown field": ({**value(), "more": 1}, "invalid_body"),
     "not an object": ([1, 2], "invalid_body"),
@@ -152,9 +154,9 @@ def check(response, code):
 @pytest.mark.usefixtures("lines")
 class TestBadQueries:
     @pytest.mark.parametrize("path", ["/v1/answers", "/v1/quote"])
-    @pytest.mark.parametrize("name", BAD_QUESTIONS)
+    @pytest.mark.parametrize("name", BAD_QUERIES)
     def test_it_is_refused_with_its_code(self, service, name, path):
-        body, code = BAD_QUESTIONS[name]
+        body, code = BAD_QUERIES[name]
         with service.client() as client:
             check(client.post(path, json=body), code)
 
@@ -195,7 +197,7 @@ def test_refusals_depend_on_the_query_and_not_on_labels_or_groups(tmp_path):
         folder.mkdir()
         with serving(make_service(f"sqlite:///{folder / 'ledger.db'}", folder, held=held)) as running:
             with running.client() as client:
-                found = [client.post("/v1/answers", json=body) for body, _ in BAD_QUESTIONS.values()]
+                found = [client.post("/v1/answers", json=body) for body, _ in BAD_QUERIES.values()]
             texts.append([(each.status_code, each.text, dict(each.headers) | {"date": ""}) for each in found])
     assert texts[0] == texts[1]
 
@@ -438,6 +440,33 @@ class TestLargeBodies:
         assert found.startswith("HTTP/1.1 401")
         assert "\r\nconnection: close\r\n" in found.lower()
 
+    def test_the_largest_body_is_that_of_a_query_about_the_rows(self, service):
+        """A dense confusion query fits; what no query about these rows can have is refused before it is read."""
+        holdings = service.service.holdings
+        largest = largest_body_of(holdings)
+        numbers = {"predictions": holdings.n_classes, "cells": 1, "columns": MOST_COLUMNS}
+        arrays = {name: encoded(np.ones((holdings.n_rows, width)), "f8") for name, width in numbers.items()}
+        longest = json.dumps({"kind": "confusion", "cost": 1, "ids": list(holdings.ids), **arrays})
+        assert len(longest) < largest < 2 * len(longest) + (1 << 20)
+        _, found = sent(service, head(service.tokens["learner"], f"Content-Length: {largest + 1}"), ())
+        assert '"body_too_large"' in found
+
+    @pytest.mark.parametrize(
+        ("body", "text"),
+        [
+            ({"ids": [[]] * 300_000}, "identifiers must be texts"),
+            ({f"field {place}": 0 for place in range(50_000)}, "there is no field 'field 0'"),
+            ({"predictions": {"dtype": "u1", "shape": ["a"] * 200_000, "data": ""}}, "shape"),
+        ],
+    )
+    def test_many_errors_are_one(self, service, body, text):
+        """Collecting an error for every part would take a gigabyte."""
+        with service.client() as client:
+            found = client.post("/v1/answers", json={"kind": "value", "cost": 1, **body})
+        assert found.status_code == 422
+        assert text in found.text
+        assert len(found.text) < 1000
+
     def test_a_client_of_http_reads_the_refusal(self, service):
         with service.client(None) as client:
             found = client.post("/v1/answers", content=PIECE * 1000, headers={"Content-Type": "application/json"})
@@ -472,7 +501,7 @@ class TestDescription:
         assert {code: int(status) for code, status in found.items()} == STATUS
 
     def test_every_code_of_a_query_is_tested(self):
-        tested = {code for _, code in [*BAD_QUESTIONS.values(), *BAD_BODIES.values()]}
+        tested = {code for _, code in [*BAD_QUERIES.values(), *BAD_BODIES.values()]}
         assert {code for code, status in STATUS.items() if status in (400, 422)} - tested == {
             "bad_query",  # for errors of the library, if there are any that no check finds first
             "invalid_parameter",

@@ -24,7 +24,8 @@ from postshift.oracle.attacks import (
 )
 from postshift.oracle.client import RemoteMetric
 from postshift.oracle.holdings import Holdings
-from postshift.oracle.privacy import MICRO, attack_bound
+from postshift.oracle.privacy import attack_bound
+from postshift.oracle.wire import MICRO
 from tests.oracle.loopback import serving
 
 ATTACKS = ["differencing", "lever", "lever with rounded answers", "least squares", "binary codes"]

@@ -39,7 +39,8 @@ from postshift.exceptions import (
 from postshift.metrics import ConfusionOracle, GroupGMean, TableOracle, from_labels, from_oracle, from_predictions
 from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
-from postshift.oracle.client import _is_local, onto_sums
+from postshift.oracle.client import _is_local
+from postshift.oracle.remote_oracle import onto_sums
 from postshift.oracle.wire import encoded
 from tests.cli.helpers import inside
 from tests.oracle.loopback import free_port, running, service_of, serving
@@ -275,6 +276,27 @@ class TestToken:
         with pytest.raises(SettingError, match=r"token=.*POSTSHIFT_TOKEN"):
             RemoteMetric("http://127.0.0.1:1")
 
+    @pytest.mark.parametrize("around", ["{}\n", " {}\r\n"])
+    def test_it_comes_from_a_file(self, served, around):
+        """A file of text ends with a new line."""
+        with contextlib.closing(RemoteMetric(served.url, token=around.format(served.token))) as metric:
+            assert metric.about.n_rows == N_ROWS
+
+    @pytest.mark.parametrize("token", ["ann psl_secret", "psl_secr\u00e9t", "psl_\nsecret"])
+    def test_what_no_token_is_made_of(self, token):
+        with pytest.raises(SettingError, match="that no token has: copy it again") as refused:
+            RemoteMetric("http://127.0.0.1:1", token=token)
+        assert "secr" not in str(refused.value)
+
+    def test_a_proxy_of_the_environment_does_not_get_it(self, served, monkeypatch):
+        """A service on this machine is asked directly."""
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        with remote(served, patience=0) as metric:
+            assert metric.about.n_rows == N_ROWS
+
     def test_it_is_not_shown(self, held, served):
         with remote(served) as metric:
             shifter = fitted(metric, held)
@@ -428,6 +450,31 @@ class TestRefusals:
             for ask in (lambda: metric.about, metric.budget, lambda: metric.asked({})):
                 with pytest.raises(RemoteError, match="is it a postshift oracle"):
                     ask()
+
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            ("hello", "is no array"),
+            ({"shape": [1], "data": "AA=="}, "is no array"),
+            ({"dtype": "u1", "shape": None, "data": "AA=="}, "is no array"),
+            (encoded([1.0, 2.0], "f8"), r"must have shape \(\). Got \(2,\)"),
+        ],
+    )
+    def test_an_answer_that_cannot_be(self, answer, text):
+        async def other(scope, receive, send):  # noqa: ARG001
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": json.dumps({"answer": answer}).encode()})
+
+        with running(other) as url, pytest.raises(RemoteError, match=text):
+            RemoteMetric(url, token="psl_x").asked({})  # noqa: S106
+
+    @pytest.mark.parametrize("change", [{"classes": None}, {"allowance": 0}, {"categories": 7}, {"rows": "many"}])
+    def test_a_description_that_cannot_be(self, served, change):
+        with remote(served) as metric:
+            good = metric._json("GET", "/v1/about", needed="budget")
+            metric._json = lambda *_, **__: {**good, **change}
+            with pytest.raises(RemoteError, match="does not describe itself as a postshift oracle does"):
+                _ = metric.about
 
     def test_a_page_at_the_url(self):
         async def page(scope, receive, send):  # noqa: ARG001

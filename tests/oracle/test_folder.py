@@ -245,13 +245,22 @@ class TestDatabase:
         with pytest.raises(SettingError, match=r"the database must be a URL postgresql://USER@HOST/NAME. Got"):
             check_database(url)
 
-    def test_a_password_is_refused_and_not_shown(self):
+    @pytest.mark.parametrize("url", ["postgresql://ann:{}@host/name", "postgresql://host/name?user=ann&password={}"])
+    def test_a_password_is_refused_and_not_shown(self, url):
         with pytest.raises(SettingError, match="has a password: leave it out, and set PGPASSWORD") as refused:
-            check_database("postgresql://ann:tell-nobody@host/name")
+            check_database(url.format("tell-nobody"))
         assert "tell-nobody" not in str(refused.value)
 
+    @pytest.mark.parametrize("name", ["who?", "a%20b", "a b#c"])
+    def test_the_ledger_is_in_the_folder_whatever_its_name(self, tmp_path, name):
+        write(tmp_path / name)
+        with OwnerFolder.open(tmp_path / name).ledger() as ledger:
+            assert ledger.budget().total == 10
+        assert (tmp_path / name / LEDGER).exists()
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+
     def test_the_url_of_the_folder(self, folder):
-        assert folder.url == f"sqlite:///{folder.path / LEDGER}"
+        assert folder.url == folder.path / LEDGER
 
 
 TERMS = Terms(mode="private", kinds=("table",), budget=1000, title="loans")

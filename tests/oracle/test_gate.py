@@ -90,10 +90,9 @@ class TestFailures:
             found = [client.get("/v1/about") for _ in range(7)]
         assert [code_of(each) for each in found] == ["unknown_token"] * 5 + ["too_fast"] * 2
         assert "5 requests from this address had no valid token" in found[-1].text
-        with limited.client() as client:
-            assert client.get("/v1/about").status_code == 200  # this token was here before
-        with limited.client("owner") as client:
-            assert code_of(client.get("/v1/about")) == "too_fast"  # this one was not: it could be the next guess
+        for name in ("learner", "owner"):  # whoever shares the address with the one who guesses
+            with limited.client(name) as client:
+                assert client.get("/v1/about").status_code == 200
 
     def test_a_revoked_token_is_a_failure(self, limited):
         identifier, secret = limited.service.ledger.create_token("brief", scope="learner")

@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import chi2, chi2_contingency
 
 from postshift.exceptions import SettingError
-from postshift.oracle.privacy import MICRO, attack_bound, discrete_gaussian, epsilon_of, micro, variance_of
+from postshift.oracle.privacy import attack_bound, discrete_gaussian, epsilon_of, micro, variance_of
+from postshift.oracle.wire import MICRO
 
 LEVEL, SIZE = 1e-4, 20_000  # level of each test of a distribution, which may be repeated once; draws in each
 VARIANCES = [Fraction(1, 10), Fraction(1, 2), Fraction(5, 2), Fraction(250_000, 33_333), Fraction(25), Fraction(1000)]

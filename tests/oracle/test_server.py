@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
 import signal
+import socket
 import subprocess
+import time
 
 import httpx
 import pytest
 
 from postshift.exceptions import RemoteError
-from postshift.oracle import RemoteMetric
+from postshift.oracle import RemoteMetric, server
 from postshift.oracle.gate import FAILURES
 from tests.oracle.servers import code_of, command, process, value_body
 
@@ -125,3 +128,46 @@ class TestOtherMachines:
             assert "unsafe" not in page.headers["content-security-policy"]
             for path in ("/owner.js/../../folder.py", "/..%2ffolder.py", "/page/owner.html", "/owner.json"):
                 assert client.get(path).status_code == 404
+
+
+def drip(place):
+    """Send one line after the other, for half a minute."""
+    for _ in range(600):
+        place.sendall(b"X-Drop: 1\r\n")
+        time.sleep(0.05)
+
+
+class TestImpatience:
+    """Connections without a request are closed: anybody could open so many that nobody else gets one."""
+
+    @pytest.fixture
+    def address(self, monkeypatch):
+        async def slow(scope, receive, send):  # noqa: ARG001
+            await asyncio.sleep(1.0 if scope["path"] == "/slow" else 0.0)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        monkeypatch.setattr(server, "_PATIENCE", 0.2)
+        with server.served(slow) as url:
+            yield "127.0.0.1", int(url.rpartition(":")[2])
+
+    @pytest.mark.parametrize(
+        "sent", [b"", b"GET / HTTP/1.1\r\nHost: a", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost"]
+    )
+    def test_without_a_whole_head(self, address, sent):
+        with socket.create_connection(address, timeout=60) as place:
+            place.sendall(sent)
+            found = b""
+            while part := place.recv(1000):  # ends when the server closes the connection
+                found += part
+        assert found.count(b"200 OK") == sent.count(b"\r\n\r\n")
+
+    def test_a_head_that_drips(self, address):
+        with socket.create_connection(address, timeout=60) as place:
+            place.sendall(b"GET / HTTP/1.1\r\n")
+            with pytest.raises(OSError, match=r"reset|[Bb]roken"):
+                drip(place)
+
+    def test_an_answer_that_takes_longer_is_waited_for(self, address):
+        with httpx.Client(base_url="http://{}:{}".format(*address), trust_env=False) as client:
+            assert [client.get(path).text for path in ("/slow", "/", "/slow")] == ["ok"] * 3

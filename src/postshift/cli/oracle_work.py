@@ -25,8 +25,9 @@ from postshift.metrics.resolve import GROUPS
 from postshift.oracle.folder import METRIC, WATERMARK, OwnerFolder, OwnersMetric
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings
 from postshift.oracle.ledger import Ledger
-from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of, micro
+from postshift.oracle.privacy import attack_bound, epsilon_of, micro
 from postshift.oracle.service import Service, Terms, log_line, token_line
+from postshift.oracle.wire import MICRO
 
 LIFETIME = timedelta(days=30)
 _USUAL = {"private": ("table", "confusion"), "trusted": ("confusion", "value")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from postshift.oracle.client import About, RemoteMetric, RemoteOracle
+from postshift.oracle.client import About, RemoteMetric
+from postshift.oracle.remote_oracle import RemoteOracle
 
 __all__ = ["About", "RemoteMetric", "RemoteOracle"]

@@ -37,6 +37,7 @@ from postshift.oracle.privacy import discrete_gaussian, variance_of
 from postshift.oracle.wire import GRID
 
 MOST_COUNTS = 20_000  # noisy counts of an answer: each takes a tenth of a millisecond
+MOST_COLUMNS = 1000  # of a confusion query
 MOST_PRODUCTS = 50_000_000  # of columns and categories: what a confusion query may need in memory
 _ROUNDING = 1e-6  # what sums of probabilities may differ from 1
 _LEAST = 1e-6  # of a row: what noise leaves of a count at least
@@ -248,9 +249,14 @@ class Answers:
     def _check_columns(self, columns: Any) -> None:
         """Raise unless columns are ones, then basis functions in [0, 1]."""
         self._check_rows(columns, name="columns")
-        if columns.ndim != 2 or columns.shape[1] < 1 or columns.size * self.holdings.n_categories > MOST_PRODUCTS:
+        if columns.ndim != 2 or not 1 <= columns.shape[1] <= MOST_COLUMNS:
             raise BadQueryError(
-                f"columns must have a row for each row and few columns. Got {columns.shape}", code="bad_columns"
+                f"columns must have a row for each row, and 1 to {MOST_COLUMNS} columns. Got {columns.shape}",
+                code="bad_columns",
+            )
+        if columns.size * self.holdings.n_categories > MOST_PRODUCTS:
+            raise BadQueryError(
+                f"{columns.shape[1]} columns are too many for {len(columns)} rows: use fewer", code="bad_columns"
             )
         if (columns[:, 0] != 1).any() or columns.min() < 0 or columns.max() > 1:
             raise BadQueryError("columns must be ones, then basis functions between 0 and 1", code="bad_columns")

@@ -17,7 +17,7 @@ code                    status  meaning
 ``method_not_allowed``  405     the path has no such method
 ``over_budget``         409     the budget of the data set does not cover the cost
 ``token_budget``        409     the budget of the token does not cover the cost
-``body_too_large``      413     the body has more than 256 MB; it is not read to its end
+``body_too_large``      413     the body is larger than any query about these rows; it is not read to its end
 ``wrong_content_type``  415     the body of a query is not ``application/json``
 ``invalid_body``        422     a field is missing, unknown, or of another type
 ``invalid_parameter``   422     a parameter in the URL is not a number in its range
@@ -63,15 +63,16 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 import postshift
 from postshift.exceptions import BadQueryError, InputError, OracleError
-from postshift.oracle.answers import ServiceQuery
+from postshift.oracle.answers import MOST_COLUMNS, ServiceQuery
 from postshift.oracle.charges import Answered
-from postshift.oracle.gate import FAILURES, LARGEST_BODY, REQUESTS, Gate, token_of
+from postshift.oracle.gate import FAILURES, LARGEST_BODY, MEGABYTE, REQUESTS, Gate, token_of
+from postshift.oracle.holdings import Holdings
 from postshift.oracle.refusals import response, response_of
 from postshift.oracle.repeats import Repeats, route_of
 from postshift.oracle.service import Service, log_line, token_line
@@ -81,25 +82,46 @@ from postshift.oracle.wire import decoded
 PADDED_TO = 0.05  # seconds: answers with noise are sent at multiples of it, so that times tell nothing about the noise
 
 
-class Array(BaseModel):
-    """An array: base64 of its little-endian bytes in C order."""
+class _Given(BaseModel):
+    """A part of a body. The first error is enough: to collect a million of them takes memory and time."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Raise one error for all unknown fields."""
+        unknown = given.keys() - cls.model_fields.keys() if isinstance(given, dict) else ()
+        if unknown:
+            raise ValueError(f"there is no field {min(map(str, unknown))[:100]!r}: {', '.join(cls.model_fields)}")
+        return given
+
+
+class Array(_Given):
+    """An array: base64 of its little-endian bytes in C order."""
+
     dtype: Literal["u1", "u2", "u4", "i8", "f8"]
-    shape: Annotated[list[Annotated[int, Field(ge=0, le=2**31)]], Field(max_length=3)]
+    shape: Annotated[list[Annotated[int, Field(ge=0, le=2**31)]], Field(max_length=3), FailFast()]
     data: str
 
 
-class Asked(BaseModel):
+class Asked(_Given):
     """A query about all validation rows, in the order of the identifiers, or in the order of ``ids``."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     kind: Literal["table", "confusion", "value"]
     cost: Annotated[int, Field(ge=1, le=10**12, description="micro-rho in private mode, 1 in trusted mode")]
     predictions: Array | None = None
     cells: Array | None = None
     columns: Array | None = None
     ids: list[str] | None = None
+
+    @field_validator("ids", mode="before")
+    @classmethod
+    def _are_texts(cls, given: Any) -> Any:
+        """Raise one error for all identifiers that are no texts."""
+        if isinstance(given, list) and not all(isinstance(each, str) for each in given):
+            raise ValueError("identifiers must be texts")
+        return given
 
 
 class Refusal(BaseModel):
@@ -131,7 +153,7 @@ _AS_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"sche
 
 
 def create_app(
-    service: Service, *, largest_body: int = LARGEST_BODY, requests: int = REQUESTS, failures: int = FAILURES
+    service: Service, *, largest_body: int | None = None, requests: int = REQUESTS, failures: int = FAILURES
 ) -> FastAPI:
     """Return the web application of a service.
 
@@ -139,8 +161,8 @@ def create_app(
     ----------
     service : Service
         The service.
-    largest_body : int
-        In bytes.
+    largest_body : int, optional
+        In bytes; by default that of a query about the rows of the service.
     requests, failures : int
         The most requests of a token, and wrong tokens from an address, in a minute.
     """
@@ -154,11 +176,19 @@ def create_app(
         redirect_slashes=False,
         responses=_ERRORS,
     )
-    app.add_middleware(Gate, ledger=service.ledger, most=largest_body, requests=requests, failures=failures)
+    most = largest_body_of(service.holdings) if largest_body is None else largest_body
+    app.add_middleware(Gate, ledger=service.ledger, most=most, requests=requests, failures=failures)
     _add_errors(app)
     _add_learner(app, service)
     _add_owner(app, service)
     return app
+
+
+def largest_body_of(holdings: Holdings) -> int:
+    """Return the size of the largest body that a query about these rows can have, in bytes."""
+    numbers = holdings.n_rows * (holdings.n_classes + 1 + MOST_COLUMNS)  # of 8 bytes, as base64
+    names = sum(6 * len(each) + 4 for each in holdings.ids)
+    return min(LARGEST_BODY, MEGABYTE + 11 * numbers + names)
 
 
 # -- who asks -----------------------------------------------------------------------------------------

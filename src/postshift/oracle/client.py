@@ -7,11 +7,12 @@ import io
 import math
 import os
 import random
+import re
 import ssl
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -21,14 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postshift._installing import needed
-from postshift._validation import FloatArray, IntArray
+from postshift._validation import IntArray
 from postshift.core.psi import ConfusionMetric
-from postshift.core.queries import KindName, Query
-from postshift.exceptions import BudgetEndedError, MetricError, PostshiftWarning, RemoteError, SettingError, ShapeError
+from postshift.core.queries import KindName
+from postshift.exceptions import (
+    BadQueryError,
+    BudgetEndedError,
+    MetricError,
+    PostshiftWarning,
+    RemoteError,
+    SettingError,
+)
 from postshift.metrics import OracleMetric, from_oracle, resolve_metric
-from postshift.oracle.wire import GRID, decoded, encoded, on_grid
+from postshift.oracle.remote_oracle import RemoteOracle
+from postshift.oracle.wire import MICRO, decoded
 
-MICRO = 1_000_000  # micro-rho in a rho
 TOKEN_VARIABLE = "POSTSHIFT_TOKEN"  # noqa: S105 -- the name of a variable of the environment
 PATIENCE = 300.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -38,6 +46,7 @@ _WANTED = ("table", "confusion", "value")  # the best first
 _SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion", "value": "soft"}
 _SHOWN_IN_PRIVATE: dict[str, KindName] = {**_SHOWN_AS, "confusion": "table"}  # one table is worth more than some steps
 _ENDED = ("over_budget", "token_budget")
+_TOKEN = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +147,11 @@ class RemoteMetric:
             raise SettingError(f"rho must be a number from 0.000001. Got {rho!r}")
         self.url, self.kind, self.rho, self.metric = str(url).rstrip("/"), kind, rho, metric
         self.patience, self.verify = patience, verify
-        self._token = token or os.environ.get(TOKEN_VARIABLE)
+        self._token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
         if not self._token:
             raise SettingError(f"give the token of the service: token=..., or set {TOKEN_VARIABLE}")
+        if not _TOKEN.fullmatch(self._token):
+            raise SettingError("the token has spaces or letters that no token has: copy it again, without its name")
 
     def __repr__(self) -> str:
         """Return a text without the token."""
@@ -158,6 +169,21 @@ class RemoteMetric:
     def about(self) -> About:
         """What the service says of itself; it is asked once."""
         found = self._json("GET", "/v1/about", needed="budget")
+        try:
+            return self._about(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RemoteError(
+                f"{self.url} does not describe itself as a postshift oracle does ({type(error).__name__}: {error}): is "
+                "it one, of this version?"
+            ) from error
+
+    @staticmethod
+    def _about(found: Mapping[str, Any]) -> About:
+        """Return what a service says of itself; raise if that cannot be."""
+        n_classes = len(found["classes"])
+        n_groups = len(found["groups"]) if found["categories"] != n_classes else 1
+        if found["categories"] != n_classes * n_groups or min(found["allowance"], found["rows"]) < 1:
+            raise ValueError(f"{found['categories']} categories, {found['rows']} rows, {found['allowance']} to spend")
         return About(
             title=found["title"],
             mode=found["mode"],
@@ -216,10 +242,16 @@ class RemoteMetric:
         """Return whether queries of this kind are asked."""
         return kind == self.kind or (self.kind is None and kind in self.about.kinds)
 
-    def asked(self, body: dict[str, Any]) -> NDArray[Any]:
-        """Return the answer to the body of a query."""
-        found = self._json("POST", "/v1/answers", needed="answer", json=body)
-        return decoded(found["answer"], name="the answer")
+    def asked(self, body: dict[str, Any], *, shape: tuple[int, ...] = ()) -> NDArray[Any]:
+        """Return the answer to the body of a query; raise unless it has this shape, by default that of a value."""
+        found = self._json("POST", "/v1/answers", needed="answer", json=body)["answer"]
+        try:
+            answer = decoded(found, name="the answer")
+        except (KeyError, TypeError, BadQueryError) as error:
+            raise RemoteError(f"the answer of {self.url} is no array ({error}): is it a postshift oracle?") from error
+        if answer.shape != shape:
+            raise RemoteError(f"the answer of {self.url} must have shape {shape}. Got {answer.shape}")
+        return answer
 
     @property
     def _shown_as(self) -> dict[str, KindName]:
@@ -273,7 +305,11 @@ class RemoteMetric:
             )
         verify = ssl.create_default_context(cafile=self.verify) if isinstance(self.verify, str) else self.verify
         client = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self._token}"}, timeout=60.0, verify=verify
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self._token}"},
+            timeout=60.0,
+            verify=verify,
+            trust_env=not _is_local(self.url),  # a proxy of the environment would get the token
         )
         weakref.finalize(self, client.close)  # if nobody calls close()
         return client
@@ -321,127 +357,6 @@ class RemoteMetric:
                 text = f"{self.url} does not answer ({problem}): trying again for {end - time.monotonic():.0f} s"
                 warnings.warn(text, PostshiftWarning, stacklevel=2)
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-class RemoteOracle:
-    """A service as an oracle of the core.
-
-    Parameters
-    ----------
-    metric : RemoteMetric
-        The connection.
-    kind : {"table", "confusion", "soft", "hard"}
-        The kind of query.
-    order : array of int
-        For each class here, its position at the service.
-    """
-
-    takes_subsets = False
-
-    def __init__(self, metric: RemoteMetric, *, kind: KindName, order: IntArray) -> None:
-        self.kind, self._metric, self._order = kind, metric, order
-        self._private = metric.about.is_private
-        self._share = self._affordable()
-        self.name = metric.about.metric_name
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of a count of rows; 0 for exact answers."""
-        return math.sqrt(MICRO / self._share) if self._private else 0.0
-
-    @property
-    def most_cells(self) -> int:
-        """The most cells of a table that the service answers."""
-        about = self._metric.about
-        n_columns = 1 if self._metric.asks("table") else len(about.classes)
-        return about.most_counts // (about.n_categories * n_columns)
-
-    def expect(self, n_queries: int) -> None:
-        """Divide what may be spent among this many queries."""
-        self._share = max(1, self._affordable() // max(1, n_queries)) if self._private else 1
-
-    def answer(self, query: Query) -> Any:
-        """Return the answer to a query."""
-        if query.rows is not None:
-            raise MetricError("the service scores all validation rows at once, so they cannot be split")
-        if query.n_rows != self._metric.about.n_rows:
-            raise ShapeError(
-                f"there are {query.n_rows} validation rows here and {self._metric.about.n_rows} at {self._metric.url}: "
-                "give its rows, in its order (RemoteMetric.rows)"
-            )
-        answers: dict[str, Callable[[Query], Any]] = {"table": self._table, "confusion": self._confusion}
-        return answers.get(query.kind, self._value)(query)
-
-    def _affordable(self) -> int:
-        """Return the micro-rho that a fit may spend, or 1 query; always the same, so that a second fit is free."""
-        if not self._private:
-            return 1
-        rho = self._metric.rho
-        return self._metric.about.allowance if rho is None else round(rho * MICRO)
-
-    def _asked(self, kind: str, **arrays: dict[str, Any]) -> NDArray[Any]:
-        """Return the answer of the service."""
-        return self._metric.asked({"kind": kind, "cost": self._share, **arrays})
-
-    def _table(self, query: Query) -> FloatArray:
-        """Return the counts (K, R) of a partition; without tables, from the confusion matrices of constant labels."""
-        cells = encoded(query.predictions, "u4")
-        if self._metric.asks("table"):
-            counts = self._asked("table", cells=cells)
-        else:
-            labels = encoded(np.zeros(query.n_rows, dtype=np.intp), "u1")
-            counts = self._asked("confusion", predictions=labels, cells=cells)[:, :, 0] / GRID
-        return np.asarray(counts[:, self._categories], dtype=np.float64)
-
-    def _value(self, query: Query) -> float:
-        """Return the metric of predictions."""
-        return float(self._asked("value", predictions=self._shown(query)))
-
-    def _confusion(self, query: Query) -> FloatArray:
-        """Return confusion matrices (1 + L, R, m)."""
-        shown, columns = self._shown(query), np.asarray(query.columns, dtype=np.float64)
-        if not self._private:
-            found = self._asked("confusion", predictions=shown, columns=encoded(columns, "f8"))
-            return np.asarray(found[:, self._categories][:, :, self._order], dtype=np.float64)
-        patterns, cells = np.unique(columns, axis=0, return_inverse=True)
-        noisy = self._asked("confusion", predictions=shown, cells=encoded(cells.reshape(-1), "u4"))
-        counts = noisy[:, self._categories][:, :, self._order] / GRID
-        whole = onto_sums(counts, _sums_in(cells.reshape(-1), on_grid(query.predictions) / GRID, n_cells=len(patterns)))
-        return np.asarray(np.einsum("kl,krm->lrm", patterns, whole) / query.n_rows)
-
-    @property
-    def _categories(self) -> IntArray:
-        """For each category here, its position at the service."""
-        n_groups = self._metric.about.n_categories // len(self._order)
-        return (np.arange(n_groups)[:, None] * len(self._order) + self._order).reshape(-1)
-
-    def _shown(self, query: Query) -> dict[str, Any]:
-        """Return predictions as a field of a body, with the classes in the order of the service."""
-        shown = query.predictions
-        if query.kind == "hard":
-            return encoded(self._order[shown], "u4")
-        table = np.empty_like(np.asarray(shown, dtype=np.float64))
-        table[:, self._order] = on_grid(shown) if self._private else shown
-        return encoded(table, "u2" if self._private else "f8")
-
-
-def onto_sums(counts: FloatArray, sums: FloatArray) -> FloatArray:
-    """Return the nearest table (K, R, m) without negative entries whose sums over R are those (K, m) given.
-
-    The learner knows how much of each class it predicted in each cell, so noise cannot change that.
-    """
-    ordered = -np.sort(-counts, axis=1)
-    places = np.arange(1, counts.shape[1] + 1)[None, :, None]
-    excess = (np.cumsum(ordered, axis=1) - sums[:, None, :]) / places
-    last = np.maximum((ordered > excess).sum(axis=1, keepdims=True), 1)
-    return np.maximum(counts - np.take_along_axis(excess, last - 1, axis=1), 0)
-
-
-def _sums_in(cells: IntArray, shown: FloatArray, *, n_cells: int) -> FloatArray:
-    """Return the sums (K, m) of predictions in each cell."""
-    found = np.zeros((n_cells, shown.shape[1]))
-    np.add.at(found, cells, shown)
-    return found
 
 
 def _is_local(url: str) -> bool:

@@ -189,9 +189,9 @@ class OwnerFolder:
             )
 
     @property
-    def url(self) -> str:
-        """The URL of the ledger's database."""
-        return self.database or f"sqlite:///{self.path / LEDGER}"
+    def url(self) -> str | Path:
+        """The ledger's database: a URL, or a file."""
+        return self.database or self.path / LEDGER
 
     def ledger(self, **how: Any) -> Ledger:
         """Open the ledger; warn if nothing shows that it is the newest copy."""
@@ -252,8 +252,20 @@ def check_database(url: str | None) -> None:
         return
     if not url.startswith(("postgresql+psycopg://", "postgresql://")):
         raise SettingError(f"the database must be a URL postgresql://USER@HOST/NAME. Got {url.partition('://')[0]!r}")
-    if ":" in url.partition("://")[2].rpartition("@")[0]:
+    if _has_password(url):
         raise SettingError("the URL of the database has a password: leave it out, and set PGPASSWORD or a .pgpass file")
+
+
+def _has_password(url: str) -> bool:
+    """Return whether a URL of a database has a password, before the host or among its parameters."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        found = make_url(url)
+    except ArgumentError as error:
+        raise SettingError(f"the URL of the database cannot be read ({error}): postgresql://USER@HOST/NAME") from error
+    return bool(found.password) or any("pass" in name.lower() for name in found.query)
 
 
 def _terms(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,12 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postshift.exceptions import OracleError, TokenError, TooFastError
 from postshift.oracle.ledger import Ledger
-from postshift.oracle.ledger_log import sha256
 from postshift.oracle.refusals import HEADERS, refusal, response_of
 from postshift.oracle.tokens import Token
 
 MEGABYTE = 1 << 20
-LARGEST_BODY = 256 * MEGABYTE
+LARGEST_BODY = 256 * MEGABYTE  # whatever the data are
 MINUTE = 60.0
 REQUESTS = 3000  # of a token in a minute, or REQUESTS_PER_ANSWER times its answers in a minute, if that is more
 REQUESTS_PER_ANSWER = 5
@@ -97,7 +96,6 @@ class Gate:
         self._app, self._ledger, self._most = app, ledger, most
         self._most_requests, self._most_failures = requests, failures
         self._requests, self._failures = Meter(clock), Meter(clock)
-        self._known: set[str] = set()  # digests of tokens that were valid
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -108,9 +106,9 @@ class Gate:
         body = _Body(receive, headers, most=self._most)
         answering = _with_headers(send, body)
         try:
-            body.check_declared()
             if scope["path"].startswith("/v1/") and scope["path"] != _OPEN:
                 scope.setdefault("state", {})["token"] = await self._token(scope, headers)
+            body.check_declared()
             _check_content_type(scope, headers)
         except OracleError as error:
             await response_of(error)(scope, receive, answering)
@@ -134,22 +132,21 @@ class Gate:
         return token
 
     async def _verified(self, secret: str, *, address: str) -> Token:
-        """Return the token with this secret; after many failures, an address gets in only with one that is known."""
-        digest = sha256(secret)
-        wait = self._failures.wait(address, self._most_failures)
-        if wait and digest not in self._known:
-            raise TooFastError(
-                f"{self._most_failures} requests from this address had no valid token: wait {wait:.0f} seconds",
-                wait=wait,
-            )
+        """Return the token with this secret. After many failures, an address gets no reason for the next one.
+
+        A valid token is always let in: others may share the address, and nobody guesses 256 bits.
+        """
         try:
-            token = await run_in_threadpool(self._ledger.verify, secret)
+            return await run_in_threadpool(self._ledger.verify, secret)
         except TokenError:
+            wait = self._failures.wait(address, self._most_failures)
+            if wait:
+                raise TooFastError(
+                    f"{self._most_failures} requests from this address had no valid token: wait {wait:.0f} seconds",
+                    wait=wait,
+                ) from None
             self._failures.count(address)
-            self._known.discard(digest)
             raise
-        self._known.add(digest)
-        return token
 
 
 class _Body:

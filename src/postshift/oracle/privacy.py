@@ -28,8 +28,8 @@ from scipy.special import ndtr
 
 from postshift._validation import IntArray, check_count, check_in_range
 from postshift.exceptions import SettingError
+from postshift.oracle.wire import MICRO
 
-MICRO = 1_000_000
 _BITS_AT_ONCE = 8192
 _LARGEST_VARIANCE = 2**100  # draws fit into 64 bits
 
@@ -74,8 +74,9 @@ def epsilon_of(micro_rho: int, *, delta: float) -> float:
 def attack_bound(micro_rho: int) -> float:
     """Return the largest chance to guess right which of two equally likely values a row has, after this cost.
 
-    It is the bound for Gaussian noise, Phi(sqrt(2 rho) / 2), and holds for any number of queries. The service's answers
-    stay below it: a row moves two counts, and equal evidence for both values is possible. A single count with discrete
+    It is the bound for Gaussian noise, Phi(sqrt(2 rho) / 2), and holds for any number of queries. Up to rho 6, the
+    service's answers stay below it: a row moves two counts, and equal evidence for both values is possible. Above, the
+    noise is so small that a table is read with a chance up to 0.007 above it. A single count with discrete
     noise that spends all of rho would exceed it a little: by 0.0001 at rho 0.01, 0.001 at 0.1 and 0.008 at 0.5.
 
     Examples

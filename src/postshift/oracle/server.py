@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -11,11 +12,40 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from postshift.exceptions import OracleError
 
 _POLL = 0.01  # seconds between looks whether the server has started
 _LONGEST = 30.0  # seconds that a start or an end may take
+_PATIENCE = 10.0  # seconds that a connection may stay open without a whole head of a request
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP, of which connections without a request are closed: without a token, they could use up all of them."""
+
+    _waits = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Look at the connection from time to time."""
+        super().connection_made(transport)
+        self._seen = self.cycle
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """Look at the connection after half of the time."""
+        self.loop.call_later(_PATIENCE / 2, self._look)
+
+    def _look(self) -> None:
+        """Close the connection if it had no request since the last look."""
+        if self.transport.is_closing():
+            return
+        answered = self.cycle is None or self.cycle.response_complete
+        if answered and self._waits and self.cycle is self._seen:
+            self.transport.close()
+            return
+        self._seen, self._waits = self.cycle, answered
+        self._look_later()
 
 
 def server_of(
@@ -38,6 +68,7 @@ def server_of(
         access_log=False,
         server_header=False,
         lifespan="off",
+        http=ImpatientProtocol,
         ws="none",
         proxy_headers=behind_proxy,
         ssl_certfile=None if certificate is None else str(certificate),

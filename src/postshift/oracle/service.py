@@ -15,9 +15,9 @@ from postshift.oracle.charges import Answered, Charge
 from postshift.oracle.holdings import KINDS_OF_ANSWER, Holdings, KindOfAnswer, Mode
 from postshift.oracle.ledger import Ledger
 from postshift.oracle.ledger_log import LogLine
-from postshift.oracle.privacy import MICRO, attack_bound, epsilon_of
+from postshift.oracle.privacy import attack_bound, epsilon_of
 from postshift.oracle.tokens import Token, TokenUse
-from postshift.oracle.wire import GRID, encoded
+from postshift.oracle.wire import GRID, MICRO, encoded
 
 DELTA = 1e-5
 _DTYPES = {"i": "i8", "f": "f8", "u": "i8"}

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from postshift.exceptions import BadQueryError
 
 KINDS = {"u1": "|u1", "u2": "<u2", "u4": "<u4", "i8": "<i8", "f8": "<f8"}
+MICRO = 1_000_000  # micro-rho in a rho: costs are whole numbers of micro-rho
 GRID = 1024  # in private mode, probabilities are multiples of 1 / GRID
 
 
