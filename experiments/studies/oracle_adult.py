@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -27,6 +28,7 @@ from experiments.paper.adult.splits import FAIRNESS, FAIRNESS_BASES, as_task, gr
 from postshift import PostShifter, Rows, fw_eg
 from postshift.core.oracles import ConfusionOracle, SoftOracle
 from postshift.core.psi import value_of
+from postshift.exceptions import SmallValidationWarning
 from postshift.metrics import GroupGMean
 from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
@@ -172,7 +174,10 @@ def private(split: Split, *, kind: str, rho: float) -> dict[str, float]:
     """Return what answers with noise gain with the default."""
     indicators = {side: getattr(split, side).phi[:, 1:] for side in ("train", "val", "test")}
     training = (split.train.eta, split.train.labels)
-    with service(split, mode="private", kinds=(kind,), budget=micro(rho)) as metric:
+    with (
+        service(split, mode="private", kinds=(kind,), budget=micro(rho)) as metric,
+        warnings.catch_warnings(action="ignore", category=SmallValidationWarning),  # the table says how noisy it is
+    ):
         shifter = PostShifter(metric).fit(split.val.eta, None, *training, indicators["val"], indicators["train"])
         spent = metric.budget()["spent"]
     labels = shifter.predict(split.test.eta, indicators["test"])

@@ -145,7 +145,11 @@ class BudgetError(PostshiftError, ValueError):
 
 
 class BudgetEndedError(BudgetError):
-    """Whoever answers the queries has no budget left."""
+    """The budget of the oracle does not cover a query. ``left`` is what it covers, if that is known."""
+
+    def __init__(self, message: str, *, left: int | None = None) -> None:
+        super().__init__(message)
+        self.left = left
 
 
 class MetricError(PostshiftError, RuntimeError):

@@ -28,7 +28,7 @@ def test_a_small_run(tmp_path, capsys, passes):
         blocks, dask = csv.DictReader(stream)
     assert (blocks["engine"], dask["engine"], dask["partitions"]) == ("blocks", "dask", "4")
     assert blocks["value"] == dask["value"]
-    assert 0 <= float(dask["others"]) <= os.cpu_count()
+    assert float(dask["others"]) >= 0
     assert f"dask   {passes:9}       2,000 rows    4 partitions" in capsys.readouterr().out
     assert f"| {passes} | 2,000 | dask | 4 | 1 |" in (tmp_path / "dask_bench.md").read_text()
 

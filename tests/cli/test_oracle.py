@@ -27,7 +27,8 @@ def work(tmp_path_factory):
     """A folder with rows.csv and profit.py."""
     folder = tmp_path_factory.mktemp("owner")
     place = np.arange(40)
-    label, sex = np.where(place % 2, "ill", "well"), np.where(place % 4 < 2, "f", "m")
+    mixed = np.random.default_rng(0).permutation(place)
+    label, sex = np.where(mixed % 2, "ill", "well"), np.where(mixed % 4 < 2, "f", "m")
     rows = pd.DataFrame({"row": place + 100, "label": label, "sex": sex, "amount": place / 4, "age": place})
     rows.to_csv(folder / "rows.csv", index=False)
     (folder / "profit.py").write_text(PROFIT)

@@ -310,7 +310,8 @@ GIVEN = {
 def frame(n_rows=40):
     """Rows whose classes and groups are all there."""
     place = np.arange(n_rows)
-    group, label = np.where(place % 4 < 2, "north", "south"), np.where(place % 2, "yes", "no")
+    mixed = np.random.default_rng(0).permutation(n_rows)
+    group, label = np.where(mixed % 4 < 2, "north", "south"), np.where(mixed % 2, "yes", "no")
     return pd.DataFrame({"row": [f"r{each}" for each in place], "y": label, "group": group, "x": place / 10})
 
 
@@ -391,7 +392,8 @@ class TestRows:
         assert len(released) == 41
 
     def test_numbers_are_sorted_by_value(self, tmp_path):
-        table = frame().assign(y=np.resize([10, 9, 2, 10], 40), group=np.resize(["a", "b", "b", "a", "b"], 40))
+        order = np.random.default_rng(1).permutation(40)
+        table = frame().assign(y=np.resize([10, 9, 2, 10], 40)[order], group=np.resize(["a", "b", "b"], 40)[order])
         create(request(tmp_path, table))
         with opened(tmp_path):
             service = open_service(tmp_path / "owner")

@@ -34,7 +34,8 @@ FORKED.set_forkserver_preload([
 def write_rows(folder):
     """Write the owner's rows, and the learner's: probabilities and basis functions, not saved with the labels."""
     rng = np.random.default_rng(11)
-    groups, labels = np.arange(N_ROWS) % 2, np.arange(N_ROWS) // 2 % 2
+    pairs = rng.permutation(N_ROWS)
+    groups, labels = pairs % 2, pairs // 2 % 2
     pd.DataFrame({"id": np.arange(N_ROWS), "y": labels, "g": groups}).to_csv(folder / "owner.csv", index=False)
     score = rng.normal(size=N_ROWS) + labels * (1 + groups)
     _write_table(folder / "val.csv", score)
@@ -83,11 +84,11 @@ class Noting(RemoteMetric):
 
     notes: Path
 
-    def asked(self, body):
+    def asked(self, body, **how):
         """Ask, between two notes."""
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
         self._note("asked", digest)
-        answer = super().asked(body)
+        answer = super().asked(body, **how)
         self._note("got", digest, hashlib.sha256(answer.tobytes()).hexdigest()[:16])
         return answer
 

@@ -26,6 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from postshift import PostShiftClassifier, PostShifter
 from postshift.cli.oracle_work import _listening
 from postshift.core.psi import value_of
+from postshift.core.queries import Query
 from postshift.core.sums import categories_of
 from postshift.exceptions import (
     BudgetEndedError,
@@ -254,8 +255,6 @@ class TestRows:
             assert metric.asked({**body, "predictions": encoded(labels[order], "u4")}) != here
 
     def test_queries_about_some_of_the_rows_are_refused(self, held, served):
-        from postshift.core.queries import Query
-
         with remote(served) as metric:
             oracle, rows = metric.oracle(kind="hard"), np.arange(10)
             query = Query(key="a", kind="hard", text="", n_rows=held.n_rows, rows=rows, _predict=lambda: rows * 0)
@@ -333,7 +332,7 @@ class TestRepeatedRequests:
         stop = threading.Event()
 
         def late():
-            time.sleep(2)
+            time.sleep(5)
             with running(create_app(service), port=port):
                 stop.wait()
 
@@ -359,6 +358,19 @@ class TestRepeatedRequests:
             with running(create_app(service), port=port):  # the connection of the first is closed
                 assert metric.asked(body) == first
             assert service.ledger.budget().spent == 1
+
+    @pytest.mark.parametrize(
+        ("url", "text"),
+        [
+            ("https://127.0.0.1:{}", "should the URL begin with http://"),
+            ("http://no.such.host.invalid", "check the URL"),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:.*is not encrypted:postshift.exceptions.PostshiftWarning")
+    def test_a_wrong_url_is_not_tried_for_minutes(self, served, url, text):
+        wrong = RemoteMetric(url.format(served.url.rpartition(":")[2]), token=served.token, patience=10**6)
+        with contextlib.closing(wrong), pytest.raises(RemoteError, match=text):
+            _ = wrong.about
 
     @pytest.mark.parametrize("kind", ["confusion", "value"])
     def test_connections_that_break_before_the_answer(self, kind, held, served):
@@ -438,8 +450,32 @@ class TestRefusals:
     def test_no_rule_at_all_is_an_error(self, few):
         with few(most=1) as served, remote(served) as metric:
             metric.asked({"kind": "value", "cost": 1, "predictions": encoded(np.zeros(N_ROWS), "u4")})
-            with pytest.raises(BudgetEndedError, match=r"has 0 of its 1 left.*rho="):
+            with pytest.raises(BudgetEndedError, match=r"has 0 of its 1 left.*another token"):
                 PostShifter(metric, classes=[0, 1, 2]).fit(distributions(N_ROWS, 3))
+
+    def test_what_is_left_of_a_private_budget_can_be_spent(self, few):
+        with few(mode="private", kinds=("table",), budget=500_000) as served:
+            eta = distributions(N_ROWS, 3)
+            with remote(served, rho=0.2) as metric:
+                PostShifter(metric, classes=[0, 1, 2]).fit(eta)
+            text = r"costs 500000 and 300000 of 500000 are left .*at most what is left, rho=0.3 \(in the terminal --rho"
+            with remote(served) as metric, pytest.raises(BudgetEndedError, match=text):
+                PostShifter(metric, classes=[0, 1, 2]).fit(eta)
+            with remote(served, rho=0.3) as metric:
+                PostShifter(metric, classes=[0, 1, 2]).fit(eta)
+            assert served.spent == 500_000
+
+    def test_a_metric_of_other_categories_is_refused_before_it_is_charged(self, sqlite_url, tmp_path):
+        held = holdings(N_ROWS, **HELD["groups"])
+        with serving(held, sqlite_url, tmp_path, mode="private", kinds=("table",)) as served:
+            with remote(served, metric="g_mean") as metric, pytest.raises(SettingError, match="'g_mean' reads 2"):
+                PostShifter(metric).fit(probabilities(held))
+            assert served.spent == 0
+
+    @pytest.mark.parametrize("arguments", [{"rho": "0.1"}, {"rho": float("nan")}, {"scale": 0}, {"scale": "wide"}])
+    def test_numbers_that_are_none(self, arguments):
+        with pytest.raises(SettingError, match="must be a number from"):
+            RemoteMetric("http://127.0.0.1:1", token="psl_x", **arguments)  # noqa: S106
 
     def test_something_else_at_the_url(self):
         async def other(scope, receive, send):  # noqa: ARG001
@@ -533,7 +569,7 @@ class TestEncryption:
     def test_a_certificate_that_is_not_trusted_is_refused_at_once(self, encrypted):
         url, token, _ = encrypted
         metric = RemoteMetric(url, token=token, patience=1e9)
-        with pytest.raises(RemoteError, match="certificate that is not trusted here"):
+        with pytest.raises(RemoteError, match="certificate is not trusted here"):
             metric.budget()
 
 
@@ -556,6 +592,36 @@ class TestOwnMetrics:
         hits = np.argmax(probabilities(held), axis=1) == held.labels
         assert shifter.base_score_ == pytest.approx(hits.mean())
         assert shifter.n_queries_ == served.spent
+
+    def test_a_function_of_whole_rows_gets_labels(self, sqlite_url, tmp_path):
+        """It has no value for distributions: they are refused, and not charged."""
+
+        def streak(y_true, y_pred):
+            return float(np.mean((y_true == y_pred)[:-1] & (y_true == y_pred)[1:]))
+
+        held = holdings(N_ROWS, **{**HELD["classes"], "metric": streak})
+        with serving(held, sqlite_url, tmp_path, kinds=("value",)) as served, remote(served) as metric:
+            assert not metric.about.distributions
+            shown = encoded(distributions(N_ROWS, 3), "f8")
+            with pytest.raises(RemoteError, match="scores whole rows: send labels"):
+                metric.asked({"kind": "value", "cost": 1, "predictions": shown})
+            assert served.spent == 0
+            shifter = fitted(metric, held)
+            hits = shifter.held_out_.labels == held.labels
+            assert shifter.score_ == pytest.approx(np.mean(hits[:-1] & hits[1:]))
+
+    def test_a_value_that_is_none_is_explained(self, sqlite_url, tmp_path):
+        def fails(y_true, y_pred):
+            if (y_pred == 0).all():
+                raise ZeroDivisionError("nobody was accepted")
+            return float(y_true[0] == y_pred[0])
+
+        held = holdings(N_ROWS, **{**HELD["classes"], "metric": fails})
+        with serving(held, sqlite_url, tmp_path, kinds=("value",)) as served, remote(served) as metric:
+            oracle = metric.oracle()
+            asked = Query(key="", kind="hard", text="", n_rows=N_ROWS, _predict=lambda: np.zeros(N_ROWS, np.intp))
+            with pytest.raises(MetricError, match=r"answered nan: the owner's metric has no value.*Tell the owner"):
+                oracle.answer(asked)
 
     def test_matrices_if_the_learner_gives_the_metric(self, own):
         held, served = own

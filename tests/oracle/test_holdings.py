@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postshift.exceptions import PostshiftError, SettingError, ShapeError
+from postshift.exceptions import MetricError, PostshiftError, SettingError, ShapeError
 from postshift.metrics import from_labels, from_predictions
 from tests.oracle.owned import holdings
 
@@ -73,6 +73,34 @@ class TestCategories:
         held = holdings(metric=from_labels(profit), metadata={"amount": np.ones(60)})
         assert held.psi is None
         assert held.n_categories == held.n_classes
+
+
+class TestFunctions:
+    """A function without sample_weight is one of the confusion matrix if it only counts rows."""
+
+    def test_it_only_counts(self):
+        def hits(y_true, y_pred):
+            return float(np.mean(y_true == y_pred))
+
+        held = holdings(metric=hits)
+        assert held.takes_distributions
+        assert held.psi.value(np.array([[0.3, 0.2], [0.1, 0.4]])) == pytest.approx(0.7)
+
+    def test_it_reads_the_order_of_the_rows(self):
+        def first(y_true, y_pred):
+            return float(y_true[0] == y_pred[0])
+
+        held = holdings(metric=first)
+        assert held.psi is None
+        assert not held.takes_distributions
+        held.check_function()
+
+    def test_it_fails(self):
+        def fails(y_true, y_pred, amount):
+            raise KeyError(f"{len(y_true)} {len(y_pred)} {len(amount)}")
+
+        with pytest.raises(MetricError, match="raised KeyError: '60 60 60'"):
+            holdings(metric=from_labels(fails), metadata={"amount": np.ones(60)}).check_function()
 
 
 class TestDigest:

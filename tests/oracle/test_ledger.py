@@ -46,7 +46,7 @@ def test_an_answer_is_charged_once_and_free_afterwards(ledger):
 def test_the_whole_budget_can_be_spent_and_no_more(ledger):
     token = learner(ledger)
     ask(ledger, "a", token, cost=6)
-    with pytest.raises(OverBudgetError, match=r"this costs 5 and 4 of 10 are left: nothing was charged") as refused:
+    with pytest.raises(OverBudgetError, match=r"this costs 5 and 4 of 10 are left .* nothing was charged") as refused:
         ask(ledger, "b", token, cost=5)
     assert (refused.value.left, refused.value.code) == (4, "over_budget")
     assert ledger.stored(key_of("b")) is None

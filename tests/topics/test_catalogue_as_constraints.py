@@ -44,7 +44,10 @@ def confusion(data, labels, truth, *, over_groups):
 
 
 def check(data, constraint_of, metric_of, *, greater, over_groups=False, metric="accuracy"):
-    """The fitted rule meets the bound on the labelled rows, comes close to it, or warns with the value."""
+    """The fitted rule meets the bound on the labelled rows, comes close to it, or warns with the value.
+
+    The value that decides on the warning is that of labels out of fold: those of the fitted rule differ a little.
+    """
     sign = 1 if greater else -1
 
     def value(labels, truth):
@@ -59,7 +62,7 @@ def check(data, constraint_of, metric_of, *, greater, over_groups=False, metric=
         shifter.fit(data.eta, data.labels, phi_val=data.phi, **({"groups": data.groups} if over_groups else {}))
     found = value(shifter.predict(data.eta, data.phi), np.eye(data.n_classes)[data.labels])
     warned = any(issubclass(each.category, ConstraintWarning) for each in caught)
-    assert sign * (found - bound) >= 0 or warned
+    assert sign * (found - bound) >= -0.015 or warned
     assert sign * (found - bound) >= -0.06  # three standard errors of a share of 700 rows
     assert warned == (not shifter.constraints_[0].holds)
 

@@ -17,7 +17,7 @@ from postshift.cli.files.file_rows import FileRows, Layout, RowReader
 from postshift.cli.files.file_table import PARQUET, FileTable, digest_of, read_bytes, read_rows
 from postshift.cli.files.model_file import model_classes, read_model
 from postshift.cli.files.table_columns import classes_of, pick, probability_columns, two_classes
-from postshift.cli.metric_option import MetricOption, copy_suffix, read_metric
+from postshift.cli.metric_option import MetricOption, copy_suffix, kind_of, read_metric, remote_option
 from postshift.cli.program import Program, program_digest
 from postshift.cli.run.folder import (
     ANSWERS,
@@ -216,6 +216,10 @@ def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hid
 
 def _metric(request: FitRequest, layout: Layout) -> MetricOption:
     """Return the metric of ``--metric``, or the program of ``--metric-command``."""
+    if request.metric is not None and kind_of(request.metric) == "url" and request.pos_label is None:
+        return remote_option(
+            request.metric, rho=request.rho, scale=None if request.metric_scale == 1 else request.metric_scale
+        )
     if request.metric is not None:
         return read_metric(request.metric, layout, pos_label=request.pos_label)
     program = Program(str(request.metric_command), timeout=request.metric_timeout)

@@ -157,7 +157,7 @@ def read_metric(text: str, layout: Layout, *, pos_label: str | None = None) -> M
     if kind == "name":
         return _named(text, layout, pos_label)
     if kind == "url":
-        return _remote(text)
+        return remote_option(text)
     path = _path_of(text, kind)
     folder = str(path.resolve().parent)  # modules that the file imports may be here
     if kind == "file" and Path(folder).is_dir() and folder not in sys.path:
@@ -227,11 +227,11 @@ def _named(text: str, layout: Layout, pos_label: str | None) -> MetricOption:
     return MetricOption(text=text, kind="name", metric=text)
 
 
-def _remote(url: str) -> MetricOption:
+def remote_option(url: str, *, rho: float | None = None, scale: float | None = None) -> MetricOption:
     """Return the metric that a service answers; its token is in the environment."""
     from postshift.oracle import RemoteMetric
 
-    return MetricOption(text=url, kind="url", metric=RemoteMetric(url))
+    return MetricOption(text=url, kind="url", metric=RemoteMetric(url, rho=rho, scale=scale))
 
 
 def _from_file(text: str, kind: Kind, path: Path, content: bytes, layout: Layout) -> MetricOption:

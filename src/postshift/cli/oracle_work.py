@@ -86,10 +86,12 @@ def create(request: OwnerRequest) -> dict[str, Any]:
     layout = _layout(table, request)
     metric = read_metric(request.metric, layout, pos_label=request.pos_label)
     holdings = _holdings(table, request, layout, metric)
+    holdings.check_function()
     if holdings.psi is None and (terms.mode, terms.kinds) != ("trusted", ("value",)):
         raise UsageError(
-            f"metric {metric.name!r} reads single rows, so only its exact values can be answered: give --mode trusted "
-            "--kind value, or choose a metric of the confusion matrix"
+            f"metric {metric.name!r} reads more of the rows than how many there are of each true and predicted class, "
+            "so only its exact values can be answered: choose a metric of the confusion matrix; or, for learners to "
+            "whom you would show the labels, give --mode trusted --kind value"
         )
     suffix = copy_suffix(metric.text, metric.kind)
     stored = OwnersMetric(
@@ -109,6 +111,7 @@ def create(request: OwnerRequest) -> dict[str, Any]:
         "budget_text": amount_text(terms, terms.budget),
         "risk": risk_text(terms),
         "token": token,
+        "serve": f"postshift oracle serve {request.folder}{' --trust-metric' if metric.kind == 'file' else ''}",
     }
 
 

@@ -230,7 +230,7 @@ def make_task(
         goal = found if isinstance(found, LabelFunction) else replace(goal, inner=found)
     if by_counts and isinstance(goal, LabelFunction) and not goal.metadata and val.weights is None:
         whole = CellMetric(goal, classes, total=float(val.n_rows), whole_rows=True)
-        goal = whole if _reads_cells_only(whole, val, classes) and _needs_no_class(whole, val) else goal
+        goal = whole if reads_cells_only(whole, val, classes) and _needs_no_class(whole, val) else goal
     if isinstance(goal, LabelFunction):
         own = {name: metadata[name] for name in goal.metadata}
         task = _label_task(goal, train=train, val=val, classes=classes, metadata=own)
@@ -296,10 +296,10 @@ def _of_cells(metric: CellMetric, val: Rows, classes: Any) -> CellMetric | Label
     """Return the metric for these rows, or the function itself if it reads more than the cells of the rows."""
     given: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights
     scaled = replace(metric, total=float(given.sum()))
-    return scaled if _reads_cells_only(scaled, val, classes) else metric.function
+    return scaled if reads_cells_only(scaled, val, classes) else metric.function
 
 
-def _reads_cells_only(metric: CellMetric, val: Rows, classes: Any) -> bool:
+def reads_cells_only(metric: CellMetric, val: Rows, classes: Any) -> bool:
     """Return whether a metric has the same value on rows and on their cells, for labels and weights of many kinds."""
     weights: FloatArray = np.ones(val.n_rows) if val.weights is None else val.weights / val.weights.mean()
     rng, n_classes = np.random.default_rng(0), val.n_classes

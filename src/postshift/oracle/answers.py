@@ -235,6 +235,11 @@ class Answers:
                 f"distributions must have a column for each of the {m} classes. Got {shown.shape}",
                 code="bad_distributions",
             )
+        if not self.holdings.takes_distributions:
+            raise BadQueryError(
+                f"metric {getattr(self.holdings.goal, 'name', '')!r} scores whole rows: send labels",
+                code="bad_distributions",
+            )
         if self.mode == "private":
             # each number is bounded first: the sum of larger ones could overflow, and such a row would escape the noise
             whole = shown.dtype.kind in "iu" and shown.min() >= 0 and shown.max() <= GRID

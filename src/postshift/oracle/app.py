@@ -125,10 +125,11 @@ class Asked(_Given):
 
 
 class Refusal(BaseModel):
-    """An error: a code for programs, a message for people."""
+    """An error: a code for programs, a message for people, and what is left of a budget that is too small."""
 
     code: str
     message: str
+    left: int | None = None
 
 
 class Refused(BaseModel):

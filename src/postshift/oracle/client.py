@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -40,12 +41,20 @@ from postshift.oracle.wire import MICRO, decoded
 TOKEN_VARIABLE = "POSTSHIFT_TOKEN"  # noqa: S105 -- the name of a variable of the environment
 PATIENCE = 300.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-_WARNED_FROM = 1.0  # seconds: a shorter pause needs no warning
+_WARNED_FROM = 3.0  # seconds: a shorter pause needs no warning
 _AGAIN = (429, 502, 503, 504)
 _WANTED = ("table", "confusion", "value")  # the best first
-_SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion", "value": "soft"}
-_SHOWN_IN_PRIVATE: dict[str, KindName] = {**_SHOWN_AS, "confusion": "table"}  # one table is worth more than some steps
+_SHOWN_AS: dict[str, KindName] = {"table": "table", "confusion": "confusion"}
+_SHOWN_IN_PRIVATE: dict[str, KindName] = {"table": "table", "confusion": "table"}  # one table is worth more than steps
 _ENDED = ("over_budget", "token_budget")
+_HOPELESS = {  # problems that do not pass, and what to do
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted here; verify=FILE names your own authority",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; should the URL begin with http://?",
+    "Name or service not known": "there is no such host; check the URL",
+    "nodename nor servname": "there is no such host; check the URL",
+    "UnsupportedProtocol": "check the URL",
+    "LocalProtocolError": "check the URL and the token",
+}
 _TOKEN = re.compile(r"[!-~]+")
 
 
@@ -70,6 +79,8 @@ class About:
         classes, or (group, class) pairs.
     scale : float
         The width of the range of the metric.
+    distributions : bool
+        Whether the metric has a value for distributions; a function of whole rows has one for labels only.
     allowance : int
         The most that this token may spend, of the whole budget.
     budget : mapping
@@ -86,6 +97,7 @@ class About:
     n_rows: int
     n_categories: int
     scale: float
+    distributions: bool
     most_counts: int
     allowance: int
     budget: Mapping[str, Any] = field(repr=False)
@@ -117,6 +129,8 @@ class RemoteMetric:
         Private mode: how much of the budget a fit may spend; by default all of it, or all that the token may spend.
     metric : str or metric, optional
         The metric as a function of the confusion matrix, if the service does not name it.
+    scale : float, optional
+        The width of the range of the metric, if it is the owner's own function; by default 1.
     patience : float, default=300
         For how many seconds a request is repeated while the service cannot be reached.
     verify : bool or str, default=True
@@ -136,6 +150,7 @@ class RemoteMetric:
         kind: str | None = None,
         rho: float | None = None,
         metric: Any = None,
+        scale: float | None = None,
         patience: float = PATIENCE,
         verify: bool | str = True,
     ) -> None:
@@ -143,10 +158,11 @@ class RemoteMetric:
             raise SettingError(f"url must begin with https:// or http://. Got {url!r}")
         if kind is not None and kind not in _WANTED:
             raise SettingError(f"kind must be one of {', '.join(map(repr, _WANTED))}. Got {kind!r}")
-        if rho is not None and not (math.isfinite(rho) and rho * MICRO >= 1):
-            raise SettingError(f"rho must be a number from 0.000001. Got {rho!r}")
+        for name, given, least in (("rho", rho, 1 / MICRO), ("scale", scale, 1e-12)):
+            if given is not None and not (isinstance(given, Real) and least <= given < math.inf):
+                raise SettingError(f"{name} must be a number from {least:g}. Got {given!r}")
         self.url, self.kind, self.rho, self.metric = str(url).rstrip("/"), kind, rho, metric
-        self.patience, self.verify = patience, verify
+        self.patience, self.verify, self.scale = patience, verify, scale
         self._token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
         if not self._token:
             raise SettingError(f"give the token of the service: token=..., or set {TOKEN_VARIABLE}")
@@ -195,6 +211,7 @@ class RemoteMetric:
             n_rows=found["rows"],
             n_categories=found["categories"],
             scale=found["scale"],
+            distributions=found["distributions"],
             most_counts=found["most_counts"],
             allowance=found["allowance"],
             budget=found["budget"],
@@ -235,7 +252,7 @@ class RemoteMetric:
             self.oracle(classes=classes, kind=self._shown_as[kind]),
             metric=None if kind == "value" else self._psi(classes),
             name=self.about.metric_name,
-            scale=self.about.scale,
+            scale=self.scale or self.about.scale,
         )
 
     def asks(self, kind: str) -> bool:
@@ -244,7 +261,14 @@ class RemoteMetric:
 
     def asked(self, body: dict[str, Any], *, shape: tuple[int, ...] = ()) -> NDArray[Any]:
         """Return the answer to the body of a query; raise unless it has this shape, by default that of a value."""
-        found = self._json("POST", "/v1/answers", needed="answer", json=body)["answer"]
+        try:
+            found = self._json("POST", "/v1/answers", needed="answer", json=body)["answer"]
+        except BudgetEndedError as error:
+            if not (self.about.is_private and error.left):
+                raise
+            rho = f"{error.left / MICRO:g}"
+            text = f"{error}; or spend at most what is left, rho={rho} (in the terminal --rho {rho})"
+            raise BudgetEndedError(text, left=error.left) from error
         try:
             answer = decoded(found, name="the answer")
         except (KeyError, TypeError, BadQueryError) as error:
@@ -256,7 +280,8 @@ class RemoteMetric:
     @property
     def _shown_as(self) -> dict[str, KindName]:
         """The kind of query in the core for each kind of the service."""
-        return _SHOWN_IN_PRIVATE if self.about.is_private else _SHOWN_AS
+        value: KindName = "soft" if self.about.distributions else "hard"
+        return {**(_SHOWN_IN_PRIVATE if self.about.is_private else _SHOWN_AS), "value": value}
 
     def _psi(self, classes: Any) -> ConfusionMetric | None:
         """Return the metric as a function of the confusion matrix."""
@@ -264,7 +289,16 @@ class RemoteMetric:
         n_groups = len(self.about.groups) or None
         psi = resolve_metric(found, classes=np.asarray(classes), n_groups=n_groups)
         if not isinstance(psi, ConfusionMetric):
-            raise MetricError(f"metric {psi.name!r} is not one of the confusion matrix: ask with kind='value'")
+            raise MetricError(
+                f"metric {psi.name!r} is not known to be one of the confusion matrix: give the function an argument "
+                "sample_weight, or wrap it in postshift.metrics.from_confusion"
+            )
+        n_read = int(getattr(psi, "n_categories", len(self.about.classes)))
+        if n_read != self.about.n_categories:
+            raise SettingError(
+                f"{self.url} counts {self.about.n_categories} categories of rows (classes, or pairs of group and "
+                f"class), and metric {psi.name!r} reads {n_read}: leave metric= out, or give one that fits"
+            )
         return psi
 
     def _best_kind(self) -> str:
@@ -342,8 +376,9 @@ class RemoteMetric:
             except httpx.TransportError as error:
                 problem: str = f"{type(error).__name__}: {error}"
                 self.close()
-                if "CERTIFICATE_VERIFY_FAILED" in problem:
-                    raise RemoteError(f"{self.url} has a certificate that is not trusted here ({problem})") from error
+                remedy = next((text for name, text in _HOPELESS.items() if name in problem), None)
+                if remedy is not None:
+                    raise RemoteError(f"{self.url} cannot be reached ({problem}): {remedy}") from error
             else:
                 if found.status_code not in _AGAIN:
                     return found if found.is_success else _raise_refusal(found, self.url)
@@ -381,7 +416,7 @@ def _raise_refusal(response: Any, url: str) -> NoReturn:
     """Raise the refusal of a service as an error of this library."""
     code, message = _message(response)
     if code in _ENDED:
-        raise BudgetEndedError(f"{url}: {message}; in private mode, RemoteMetric(..., rho=...) sets what a fit spends")
+        raise BudgetEndedError(f"{url}: {message}", left=response.json()["error"].get("left"))
     error = RemoteError(f"{url} refused ({code or response.status_code}): {message}")
     error.code = code
     raise error

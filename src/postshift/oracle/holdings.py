@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,9 +13,12 @@ import numpy as np
 
 from postshift._validation import IntArray, check_count, check_labels, check_rows
 from postshift.core.psi import ConfusionMetric
+from postshift.core.queries import Query
+from postshift.core.rows import Rows
 from postshift.core.sums import categories_of
-from postshift.exceptions import SettingError, ShapeError
-from postshift.metrics import CellMetric, LabelFunction, PredictionFunction, resolve_metric
+from postshift.estimators.task import reads_cells_only
+from postshift.exceptions import MetricError, SettingError, ShapeError
+from postshift.metrics import CellMetric, LabelFunction, LabelOracle, PredictionFunction, resolve_metric
 from postshift.metrics.resolve import with_metadata
 
 Mode = Literal["private", "trusted"]
@@ -88,7 +92,30 @@ class Holdings:
         found = resolve_metric(self.metric, classes=np.asarray(self.classes), n_groups=n_groups)
         if isinstance(found, PredictionFunction):
             raise SettingError(f"metric {found.name!r} has its own labels: give a function of y_true and y_pred")
+        if isinstance(found, LabelFunction) and not found.metadata and not found.takes_weights:
+            whole = CellMetric(found, np.asarray(self.classes), total=float(self.n_rows), whole_rows=True)
+            with suppress(MetricError):  # it raises for some predictions: then it is a function of rows
+                found = whole if reads_cells_only(whole, self._rows, whole.classes) else found
         return with_metadata(found, self.metadata)  # type: ignore[return-value]
+
+    @property
+    def _rows(self) -> Rows:
+        """The rows with their labels; nothing is known of the probabilities."""
+        return Rows.of(np.full((self.n_rows, self.n_classes), 1 / self.n_classes), labels=self.labels)
+
+    def check_function(self) -> None:
+        """Raise the error of a function of labels that cannot be computed on these rows."""
+        if not isinstance(self.goal, LabelFunction):
+            return
+        classes = np.asarray(self.classes)
+        oracle = LabelOracle(self.goal, self.labels, classes=classes, metadata=self.metadata)
+        shown = np.random.default_rng(0).permutation(self.labels)
+        oracle.answer(Query(key="", kind="hard", text="a check", n_rows=self.n_rows, _predict=lambda: shown))
+
+    @property
+    def takes_distributions(self) -> bool:
+        """Whether the metric has a value for distributions; a function of whole rows has one for labels only."""
+        return not isinstance(self.goal, LabelFunction) or self.goal.takes_weights
 
     @cached_property
     def psi(self) -> ConfusionMetric | None:
@@ -97,7 +124,7 @@ class Holdings:
             return None
         if not isinstance(self.goal, CellMetric):
             return self.goal
-        return CellMetric(self.goal.function, np.asarray(self.classes), total=float(self.n_rows))
+        return replace(self.goal, total=float(self.n_rows))
 
     @property
     def n_categories(self) -> int:

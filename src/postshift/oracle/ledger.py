@@ -355,8 +355,8 @@ class Ledger:
         token = valid_token(connection, identifier, time=time)
         if cost > account.left:
             raise OverBudgetError(
-                f"this costs {cost} and {account.left} of {account.total} are left: nothing was charged; ask the owner "
-                "of the data for a larger budget",
+                f"this costs {cost} and {account.left} of {account.total} are left (micro-rho in private mode): "
+                "nothing was charged; ask the owner of the data for a larger budget",
                 left=account.left,
             )
         check_limits(connection, token, cost=cost, time=time)

@@ -77,15 +77,18 @@ def refusal(code: str, message: str) -> OracleError:
     return error
 
 
-def response(code: str, message: str, *, headers: Any = None, wait: float | None = None) -> JSONResponse:
-    """Return the response with this code."""
+def response(
+    code: str, message: str, *, headers: Any = None, wait: float | None = None, left: int | None = None
+) -> JSONResponse:
+    """Return the response with this code; ``left`` is what is left of a budget that does not cover a query."""
     status = STATUS.get(code, 400)
     added = {**HEADERS, **(headers or {})}
     if status == 401:
         added["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
         added["Retry-After"] = str(math.ceil(_BRIEFLY if wait is None else max(1, wait)))
-    return JSONResponse({"error": {"code": code, "message": message}}, status, headers=added)
+    about = {} if left is None else {"left": left}
+    return JSONResponse({"error": {"code": code, "message": message, **about}}, status, headers=added)
 
 
 def response_of(error: OracleError) -> JSONResponse:
@@ -94,4 +97,4 @@ def response_of(error: OracleError) -> JSONResponse:
         _LOG.error("%s: %s", error.code, error)
         remedy = "try again" if error.code == "ledger" else "tell the owner of the data, whose terminal says more"
         return response(error.code, f"{_OUTSIDE[error.code]}; nothing was given out: {remedy}")
-    return response(error.code, str(error), wait=getattr(error, "wait", None))
+    return response(error.code, str(error), wait=getattr(error, "wait", None), left=getattr(error, "left", None))

@@ -96,7 +96,13 @@ class RemoteOracle:
 
     def _value(self, query: Query) -> float:
         """Return the metric of predictions."""
-        return float(self._asked("value", shape=(), predictions=self._shown(query)))
+        found = float(self._asked("value", shape=(), predictions=self._shown(query)))
+        if not math.isfinite(found):
+            raise MetricError(
+                f"{self._metric.url} answered {found}: the owner's metric has no value for these predictions, or "
+                "raised an error. Tell the owner"
+            )
+        return found
 
     def _confusion(self, query: Query) -> FloatArray:
         """Return confusion matrices (1 + L, R, m)."""

@@ -95,6 +95,7 @@ class Service:
             "kinds": list(terms.kinds),
             "metric": metric,
             "metric_name": str(getattr(holdings.goal, "name", metric)),
+            "distributions": holdings.takes_distributions,
             "scale": float(getattr(holdings.goal, "scale", 1.0)),
             "classes": list(map(str, holdings.classes)),
             "groups": list(map(str, holdings.group_names)),

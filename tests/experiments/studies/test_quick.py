@@ -11,7 +11,10 @@ from postshift.datasets import load_adult
 from postshift.exceptions import DataNotFoundError
 
 STUDIES = [name for name, module in registry.EXPERIMENTS.items() if ".studies." in module and "adience" not in name]
-ON_ADULT = ("baselines", "constrained_probes", "menu_figures", "penalties", "power_check", "threshold_comparison")
+ON_ADULT = (
+    *("baselines", "constrained_probes", "menu_figures", "oracle_adult", "penalties", "power_check"),
+    "threshold_comparison",
+)
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ class FitRequest:
     metric_command: str | None = None
     metric_timeout: float = 60.0
     metric_scale: float = 1.0
+    rho: float | None = None
     less_is_better: bool = False
     basis: str = "auto"
     features: str | None = None
@@ -66,6 +67,7 @@ class FitRequest:
     def check(self) -> None:
         """Raise if options contradict each other."""
         from postshift.cli.errors import UsageError
+        from postshift.cli.metric_option import URLS
         from postshift.cli.program import split_command
 
         self.check_columns()
@@ -87,6 +89,8 @@ class FitRequest:
                 raise UsageError("--groups is for metrics over groups, not for a metric program: leave it out")
         elif self.less_is_better:
             raise UsageError("--less-is-better is for a --metric-command: leave it out")
+        if self.rho is not None and not (self.metric or "").startswith(URLS):
+            raise UsageError("--rho is for a --metric that is the URL of a service: leave it out")
         self._check_constraints()
 
     def check_columns(self) -> None:
@@ -192,7 +196,7 @@ def command(
         str | None,
         _metric(
             help="What to maximise: a name (see postshift metrics), 'f1\\[yes]' for one class against the rest, "
-            "my_metrics.py:profit or cost:costs.csv."
+            "my_metrics.py:profit, cost:costs.csv, or the URL of a service (its token is in POSTSHIFT_TOKEN)."
         ),
     ] = None,
     pos_label: PosLabel = None,
@@ -208,9 +212,14 @@ def command(
         float,
         _metric(
             min=1e-12,
-            help="The width of the range of the program's numbers; the noise of the scores is estimated from it.",
+            help="The width of the range of the numbers of a program or a service; the noise of the scores is "
+            "estimated from it.",
         ),
     ] = 1.0,
+    rho: Annotated[
+        float | None,
+        _metric(help="For a service in private mode: how much of its budget the fit may spend. Default: all of it."),
+    ] = None,
     less_is_better: Annotated[bool, _metric("--less-is-better", help="Minimise the program's number.")] = False,
     budget: Annotated[
         int | None, _metric(min=1, help="The maximum number of queries, for a metric that is a program.")

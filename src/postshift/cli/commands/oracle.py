@@ -101,7 +101,7 @@ def _say_created(console: Console, found: dict[str, Any], folder: Path) -> None:
     console.say(found["risk"])
     console.say()
     console.say(f"your token (it is shown only now): {found['token']}")
-    console.say(f"next: postshift oracle token create {folder} --name LEARNER; postshift oracle serve {folder}")
+    console.say(f"next: postshift oracle token create {folder} --name LEARNER; {found['serve']}")
 
 
 @app.command(epilog=EXIT_CODES)
