@@ -99,7 +99,7 @@ class TestFunctions:
         def fails(y_true, y_pred, amount):
             raise KeyError(f"{len(y_true)} {len(y_pred)} {len(amount)}")
 
-        with pytest.raises(MetricError, match="raised KeyError: '60 60 60'"):
+        with pytest.raises(MetricError, match=r"raised KeyError at query 'check' \(random labels\): '60 60 60'"):
             holdings(metric=from_labels(fails), metadata={"amount": np.ones(60)}).check_function()
 
 

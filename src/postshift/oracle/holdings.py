@@ -110,7 +110,7 @@ class Holdings:
         classes = np.asarray(self.classes)
         oracle = LabelOracle(self.goal, self.labels, classes=classes, metadata=self.metadata)
         shown = np.random.default_rng(0).permutation(self.labels)
-        oracle.answer(Query(key="", kind="hard", text="a check", n_rows=self.n_rows, _predict=lambda: shown))
+        oracle.answer(Query(key="check", kind="hard", text="random labels", n_rows=self.n_rows, _predict=lambda: shown))
 
     @property
     def takes_distributions(self) -> bool:
