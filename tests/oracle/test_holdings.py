@@ -25,7 +25,7 @@ class TestChecks:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"ids": ["a"] * 60}, "59 row identifiers occur more than once: make them unique"),
+            ({"ids": ["a"] * 60}, r"59 row identifiers occur more than once \('a' 60 times\): make them unique"),
             ({"ids": ["a", "b"]}, "labels"),
             ({"ids": []}, "validation"),
             ({"classes": [0]}, "the number of classes must be a whole number >= 2"),

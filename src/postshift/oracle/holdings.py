@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -68,7 +69,11 @@ class Holdings:
         check_count(len(self.classes), name="the number of classes", low=2)
         check_labels(self.labels, n_rows=n_rows, n_classes=len(self.classes), name="labels")
         if len(set(self.ids)) != n_rows:
-            raise SettingError(f"{n_rows - len(set(self.ids))} row identifiers occur more than once: make them unique")
+            often, times = Counter(self.ids).most_common(1)[0]
+            raise SettingError(
+                f"{n_rows - len(set(self.ids))} row identifiers occur more than once ({often!r} {times} times): make them "
+                "unique"
+            )
         if self.groups is not None:
             check_labels(self.groups, n_rows=n_rows, n_classes=max(2, len(self.group_names)), name="groups")
         for name, values in self.metadata.items():
