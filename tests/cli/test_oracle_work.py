@@ -421,7 +421,7 @@ class TestRows:
             ({}, {"groups": "grp"}, "there is no column 'grp'"),
             ({}, {"groups": None}, "is over groups of rows: name their column with --groups"),
             ({}, {"metric": "g_mean"}, "metric 'g_mean' does not read groups: leave --groups out"),
-            ({}, {"ids": "group"}, "38 row identifiers occur more than once: make them unique"),
+            ({}, {"ids": "group"}, "38 row identifiers occur more than once"),
             ({}, {"ids": "rows"}, "there is no column 'rows'; did you mean 'row'?"),
             ({}, {"label": "x"}, "column 'x' of .* has 40 different values in 40 rows: name a column .* with --label"),
             ({}, {"groups": "row"}, "column 'row' of .* has 40 different values in 40 rows"),

@@ -71,8 +71,8 @@ class Holdings:
         if len(set(self.ids)) != n_rows:
             often, times = Counter(self.ids).most_common(1)[0]
             raise SettingError(
-                f"{n_rows - len(set(self.ids))} row identifiers occur more than once ({often!r} {times} times): make them "
-                "unique"
+                f"{n_rows - len(set(self.ids))} row identifiers occur more than once ({often!r} {times} times): make "
+                "them unique"
             )
         if self.groups is not None:
             check_labels(self.groups, n_rows=n_rows, n_classes=max(2, len(self.group_names)), name="groups")
