@@ -6,7 +6,7 @@ file                  what it holds
 session.npz           the rows, the settings and the layout of the files, with a digest; written once
 bases.skops           the fitted bases
 journal.jsonl         the answers (:mod:`postshift.core.session`)
-query-001.csv, ...    the predictions of the queries that were opened; they can be written again
+query-001.csv, ...    the predictions of the queries that were opened (:mod:`postshift.cli.query_files`)
 ====================  ==================================================================================
 
 Nothing outside the folder is read, so it can be moved. It may come from anywhere: nothing is unpickled, and the content
@@ -31,6 +31,7 @@ from postshift.cli.files.file_rows import FileRows, Layout
 from postshift.cli.files.file_table import digest_of
 from postshift.cli.files.folders import check_ours, put_in_place, remove_ours
 from postshift.cli.files.table_writer import write_table
+from postshift.cli.query_files import FORMATS, QueryFiles, is_query_file
 from postshift.cli.run.folder import held
 from postshift.cli.run.rule_file import plain_bases, read_bases, same_bytes
 from postshift.core.archive import contradicting, read_archive, write_archive, write_atomically
@@ -46,9 +47,7 @@ from postshift.rules.menu import QUERY_ITERATIONS, noisy_menu
 
 KIND = "session"
 SESSION, BASES, JOURNAL = "session.npz", "bases.skops", "journal.jsonl"
-FORMATS = ("csv", "parquet")
 _ROW = "row"  # the column of the row numbers, if no column identifies the rows
-_FILE = re.compile(rf"query-\d{{3,}}\.({'|'.join(FORMATS)})")
 _DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{12}\.part")  # a killed process leaves such a file
 
 
@@ -301,20 +300,21 @@ class OpenSession:
         """Its number."""
         return None if self.query is None else self.session.n_queries + 1
 
-    def file(self, number: int) -> Path:
-        """Return the file of the predictions of a query."""
-        return self.path / f"query-{number:03d}.{self.settings.file_format}"
+    @property
+    def files(self) -> QueryFiles:
+        """The files of the predictions."""
+        return QueryFiles(self.path, self.settings.file_format)
 
     @property
     def is_open(self) -> bool:
         """Whether the predictions of the next query are written, so that an answer can arrive."""
-        return self.number is not None and self.file(self.number).is_file()
+        return self.number is not None and self.files.file(self.number).is_file()
 
     def write_query(self) -> tuple[int, Path]:
         """Write the predictions of the next query, the same bytes each time; return its number and the file."""
         query, number = self.query, self.number
         assert query is not None and number is not None  # noqa: PT018, S101
-        file = self.file(number)
+        file = self.files.file(number)
         write_table(self.stored.frame(query), file)
         return number, file
 
@@ -438,5 +438,5 @@ def _is_ours(path: Path) -> bool:
     """Return whether a session wrote a file of its folder."""
     draft = _DRAFT.fullmatch(path.name)
     name = path.name if draft is None else draft["name"]
-    ours = name in (SESSION, BASES, JOURNAL) or _FILE.fullmatch(name) is not None
+    ours = name in (SESSION, BASES, JOURNAL) or is_query_file(name)
     return ours and path.is_file() and not path.is_symlink()
