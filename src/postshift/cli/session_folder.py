@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -48,7 +48,7 @@ from postshift.rules.menu import QUERY_ITERATIONS, noisy_menu
 KIND = "session"
 SESSION, BASES, JOURNAL = "session.npz", "bases.skops", "journal.jsonl"
 _ROW = "row"  # the column of the row numbers, if no column identifies the rows
-_DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{12}\.part")  # a killed process leaves such a file
+_DRAFT = re.compile(r"^\.(?P<name>.+)\.[0-9a-f]{12}\.part\Z")  # a killed process leaves such a file
 
 
 # -- what is stored ----------------------------------------------------------------------------------------------
@@ -322,11 +322,8 @@ class OpenSession:
         """Return the fitted bases and their functions of the rows; no code of their file runs."""
         from postshift.persistence import load
 
-        file = self.path / BASES
-        if not file.is_file() or digest_of(file.read_bytes()) != self.stored.bases:
-            raise FileError(f"{file} is missing or was changed: restore the folder from a copy, or start again")
         train = {} if self.stored.train is None else self.stored.train.phi
-        return Bases(fitted=read_bases(load(file)), val=self.stored.val.phi, train=train)
+        return Bases(fitted=read_bases(load(self.path / BASES)), val=self.stored.val.phi, train=train)
 
     def command(self, name: str, *more: str) -> str:
         """Return a command of this session for the user to type."""
@@ -365,11 +362,24 @@ def _read(path: Path) -> tuple[StoredSession, Session[Chosen]]:
         stored = StoredSession.read(path)
         with contradicting(path / SESSION):
             stored.check()
+        _check_files(path, stored)
         return stored, stored.session(path)
     except ArchiveError as error:
         raise FileError(
             f"{error}; or restore the folder from a copy, or start again with postshift run start"
         ) from error
+
+
+def _check_files(path: Path, stored: StoredSession) -> None:
+    """Raise if a file that ``start`` wrote is missing, also one that only ``finish`` reads."""
+    checks: dict[str, Callable[[bytes], bool]] = {
+        JOURNAL: lambda content: b"\n" in content,
+        BASES: lambda content: digest_of(content) == stored.bases,
+    }
+    for name, is_whole in checks.items():
+        if not (path / name).is_file() or not is_whole((path / name).read_bytes()):
+            again = "restore it from a copy of the folder, or start again with postshift run start"
+            raise FileError(f"{name} is missing from {path}, or damaged: {again}")
 
 
 def check_answers(found: OpenSession) -> None:
@@ -436,7 +446,5 @@ def bases_bytes(bases: Bases) -> bytes:
 
 def _is_ours(path: Path) -> bool:
     """Return whether a session wrote a file of its folder."""
-    draft = _DRAFT.fullmatch(path.name)
-    name = path.name if draft is None else draft["name"]
-    ours = name in (SESSION, BASES, JOURNAL) or is_query_file(name)
-    return ours and path.is_file() and not path.is_symlink()
+    name = _DRAFT.sub(r"\g<name>", path.name)
+    return (name in (SESSION, BASES, JOURNAL) or is_query_file(name)) and path.is_file() and not path.is_symlink()
