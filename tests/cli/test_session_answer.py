@@ -46,6 +46,44 @@ def test_no_number(text):
         number_of(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("89%", "write 0.89, or 89 if"), (" 7.5 %", "write 0.075, or 7.5"), ("-3%", "write -0.03"), ("0,7", "a comma")],
+)
+def test_a_hint_how_to_write_it(text, hint):
+    with pytest.raises(UsageError, match=hint):
+        number_of(text)
+
+
+def test_a_score_far_above_the_scale_is_doubted_at_once(week):
+    assert not tell(week, "10", "--query", 7).err
+    inside("run", "next", week)
+    done = tell(week, "89")
+    assert done.code == 0
+    assert "warning: the score 89.0 is far above the range of the scores, whose width should be about 1" in done.err
+    assert f"correct it with postshift run tell {week} VALUE --query 8 --correct" in done.err
+    assert "postshift run start --metric-scale" in done.err
+    assert tell(week, "-89", "--query", 8, "--correct", "--json").json["warnings"]
+    assert not tell(week, "0.89", "--query", 8, "--correct").err
+
+
+@pytest.mark.filterwarnings("always")
+def test_at_the_end_too_the_advice_names_a_command_that_has_the_option(files, tmp_path):
+    week = start(tmp_path, files, "--metric-scale", "0.01")
+    answer_all(week, tmp_path / "truth.csv")
+    done = inside("run", "finish", week, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "scores are as large as" in done.err
+    assert "postshift run start --metric-scale" in done.err
+
+
+def test_a_correction_that_cannot_be_stored_takes_nothing_back(week):
+    before = answers(week)
+    assert tell(week, "1e300", "--query", 6, "--correct").code == 2
+    assert answers(week) == before
+    assert (week / "query-007.csv").exists()
+
+
 # -- a correction, while the next query is out ---------------------------------------------------------------------
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
+from postshift._validation import LARGEST
 from postshift.cli.errors import UsageError
 from postshift.cli.query_files import Withdrawn, number_and_version
 from postshift.cli.session_folder import OpenSession, check_answers, opened
+from postshift.rules.choice import FAR_ABOVE
 
 _SHOWN = 60  # characters of a wrong number
 
@@ -41,12 +42,18 @@ def tell(path: Path, text: str, *, query: str | None, correct: bool) -> dict[str
             "score": value,
             "repeated": repeated,
             "withdrawn": None if before is None else str(before.file),
-            "warnings": [] if before is None else [_about_withdrawn(found, before)],
+            "warnings": _warnings(found, number, value, before),
             "answered": found.session.n_queries,
             "at_most": found.session.max_queries,
             "finished": found.query is None,
             "command": next_command(found),
         }
+
+
+def _warnings(found: OpenSession, number: int, value: float, before: Withdrawn | None) -> list[str]:
+    """Return what is doubtful about an answer, and what it withdrew."""
+    far = [_about_scale(found, number, value)] if abs(value) > FAR_ABOVE * found.settings.scale else []
+    return far if before is None else [*far, _about_withdrawn(found, before)]
 
 
 def number_of(text: str) -> float:
@@ -57,14 +64,37 @@ def number_of(text: str) -> float:
     >>> number_of("-0.3")
     -0.3
     """
+    value = _float(text)
+    if value is None:
+        raise UsageError(f"VALUE must be one finite number, such as 0.71. Got {text[:_SHOWN]!r}{_hint(text)}")
+    return value
+
+
+def _float(text: str) -> float | None:
+    """Return the number that a text is, if the metric can have it."""
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or "_" in text:
-        hint = ": write a decimal point, not a comma" if "," in text else ""
-        raise UsageError(f"VALUE must be one finite number, such as 0.71. Got {text[:_SHOWN]!r}{hint}")
-    return value
+        return None
+    return value if abs(value) <= LARGEST and "_" not in text else None
+
+
+def _hint(text: str) -> str:
+    """Return how to write what was meant."""
+    share = _float(text.strip().removesuffix("%"))
+    if share is not None and text.strip().endswith("%"):
+        return f": write {share / 100:.12g}, or {share:.12g} if the other scores are written so"
+    return ": write a decimal point, not a comma" if "," in text else ""
+
+
+def _about_scale(found: OpenSession, number: int, value: float) -> str:
+    """Return the warning about a score that is too large for the scale."""
+    again = found.command("tell", "VALUE", "--query", found.files.name(number), "--correct")
+    return (
+        f"the score {value!r} is far above the range of the scores, whose width should be about "
+        f"{found.settings.scale:g}: if it is wrong, correct it with {again}; if the scores are so large, start again "
+        "with postshift run start --metric-scale and the width of their range"
+    )
 
 
 # -- which query -------------------------------------------------------------------------------------------------

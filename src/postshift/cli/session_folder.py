@@ -33,7 +33,7 @@ from postshift.cli.files.folders import check_ours, put_in_place, remove_ours
 from postshift.cli.files.table_writer import write_table
 from postshift.cli.query_files import FORMATS, QueryFiles, is_query_file
 from postshift.cli.run.folder import held
-from postshift.cli.run.rule_file import plain_bases, read_bases, same_bytes
+from postshift.cli.run.rule_file import read_bases
 from postshift.core.archive import contradicting, read_archive, write_archive, write_atomically
 from postshift.core.queries import Query
 from postshift.core.rows import Rows
@@ -435,13 +435,6 @@ def _replace(draft: Path, out: Path) -> None:
         return
     with held(out, doing="using"):
         put_in_place(draft, out, _is_ours)
-
-
-def bases_bytes(bases: Bases) -> bytes:
-    """Return the content of the file of the bases."""
-    from postshift.persistence.files import skops_bytes
-
-    return same_bytes(skops_bytes(plain_bases(bases.fitted)))
 
 
 def _is_ours(path: Path) -> bool:

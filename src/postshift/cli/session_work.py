@@ -19,13 +19,13 @@ from postshift.cli.files.table_columns import pick
 from postshift.cli.fitting import FitInputs, check_packages, read_inputs, run_header, say_features, summary, write_run
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.run.folder import RunWriter, is_run
+from postshift.cli.run.rule_file import plain_bases, same_bytes
 from postshift.cli.session_answer import last_command, next_command, number_of
 from postshift.cli.session_folder import (
     OpenSession,
     SessionRows,
     SessionSettings,
     StoredSession,
-    bases_bytes,
     check_answers,
     check_new,
     command_of,
@@ -56,7 +56,7 @@ def start(request: StartRequest, console: Console) -> dict[str, Any]:
         chosen=request.features is not None,
     )
     say_features(console, bases, given)
-    content = bases_bytes(bases)
+    content = _bases_bytes(bases)
     stored = _stored(request, given, bases, digest=digest_of(content))
     _check(stored)
     n_queries = create(stored, content, request.out)
@@ -83,6 +83,13 @@ def _stored(request: StartRequest, given: FitInputs, bases: Bases, *, digest: st
         ids=_ids(request.ids, given),
         bases=digest,
     )
+
+
+def _bases_bytes(bases: Bases) -> bytes:
+    """Return the content of the file of the bases."""
+    from postshift.persistence.files import skops_bytes
+
+    return same_bytes(skops_bytes(plain_bases(bases.fitted)))
 
 
 def _ids(name: str | None, given: FitInputs) -> Any:
