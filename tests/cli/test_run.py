@@ -229,6 +229,17 @@ def test_rows_without_labels(files, tmp_path):
     assert "--train" in done.error
 
 
+@pytest.mark.parametrize("proba", [[], ["--proba", "p_ant", "--positive", "ant"]])
+def test_a_wrong_name_of_the_labels_is_looked_up_in_the_training_rows(proba, files, tmp_path):
+    options = write_session_files(tmp_path, files)
+    frame = pd.read_csv(tmp_path / "train.csv").rename(columns={"y": "schooling"})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    done = inside("run", "start", *options, *proba, "--label", "schoolin", "--out", tmp_path / "week")
+    assert done.code == 2
+    assert "there is no column 'schoolin'; did you mean 'schooling'?" in done.error
+    assert f"(--label, {tmp_path / 'train.csv'})" in done.error
+
+
 def test_labels_of_the_validation_rows_serve_without_training_rows(files, tmp_path):
     write_session_files(tmp_path, files)
     given = ["--val", tmp_path / "truth.csv", "--label", "y", "--budget", 20]
