@@ -134,15 +134,19 @@ def _held_rows(request: FitRequest) -> AbstractContextManager[ClusterTable | Blo
 
 
 def read_inputs(
-    request: FitRequest, held: ClusterTable | BlockTable | None = None, *, metric: MetricOption | None = None
+    request: FitRequest,
+    held: ClusterTable | BlockTable | None = None,
+    *,
+    metric: MetricOption | None = None,
+    ids: str | None = None,
 ) -> FitInputs:
     """Read every file; if the training rows are on a cluster or stay in their files, read a random sample of them.
 
-    ``metric`` takes the place of the metric that the request names.
+    ``metric`` takes the place of the metric that the request names. ``ids`` is the column of identifiers.
     """
     from postshift.cli.subject_to_option import SubjectToOption
 
-    val = read_rows(request.val)
+    val = read_rows(request.val, as_text=[] if ids is None else [ids])
     train = None
     if request.train is not None:
         train = read_rows(request.train) if held is None else held.draw(seed=request.random_state)

@@ -19,6 +19,7 @@ from postshift.cli.files.table_columns import pick
 from postshift.cli.fitting import FitInputs, check_packages, read_inputs, run_header, say_features, summary, write_run
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.run.folder import RunWriter, is_run
+from postshift.cli.run.outputs import OF_VALIDATION
 from postshift.cli.run.rule_file import plain_bases, same_bytes
 from postshift.cli.session_answer import last_command, next_command, number_of
 from postshift.cli.session_folder import (
@@ -65,7 +66,7 @@ def start(request: StartRequest, console: Console) -> dict[str, Any]:
 
 def _read(request: StartRequest) -> FitInputs:
     """Read the files; a column that identifies the rows is not a feature."""
-    given = read_inputs(request.fit_request(), metric=_metric(request.settings()))
+    given = read_inputs(request.fit_request(), metric=_metric(request.settings()), ids=request.ids)
     if request.ids is None:
         return given
     features = tuple(name for name in given.val.features if name != request.ids)
@@ -103,8 +104,8 @@ def _ids(name: str | None, given: FitInputs) -> Any:
             f"--id {name} must have a different value in each row; {given.val.table.row_of_file(twice)} has none of "
             "its own: name another column, or leave --id out to number the rows from 0"
         )
-    if name == "label" or name in {f"p_{each}" for each in given.layout.class_names}:
-        raise UsageError(f"--id cannot be {name!r}, which is a column of the predictions: rename the column")
+    if name in {*OF_VALIDATION, *(f"p_{each}" for each in given.layout.class_names)}:
+        raise UsageError(f"--id cannot be {name!r}, which is a column of the files to write: rename the column")
     return series.to_numpy() if series.dtype.kind in "iu" else series.astype(str).to_numpy(dtype=str)
 
 
@@ -266,7 +267,10 @@ def _fit_request(stored: StoredSession, *, out: Path, force: bool) -> FitRequest
 
 def _inputs(stored: StoredSession) -> FitInputs:
     """Return the rows of the session as those of a fit; their files are not read again."""
+    import pandas as pd
+
     sides = {side: _file_rows(rows, stored.layout.classes) for side, rows in stored.sides.items()}
+    sides["val"] = replace(sides["val"], ids=pd.Series(stored.ids, name=stored.settings.ids))
     return FitInputs(
         reader=RowReader(layout=stored.layout),
         val=sides["val"],
