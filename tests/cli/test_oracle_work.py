@@ -391,6 +391,11 @@ class TestRows:
         assert released[:2] == ["id,x", "r0,0.0"]
         assert len(released) == 41
 
+    def test_identifiers_are_text_as_it_is_written(self, tmp_path):
+        names = [f"{place:05d}" for place in range(40)]
+        create(request(tmp_path, frame().assign(row=names), ids="row", mode="trusted"))
+        assert (tmp_path / "owner" / "released.csv").read_text().split() == ["id", *names]
+
     def test_numbers_are_sorted_by_value(self, tmp_path):
         order = np.random.default_rng(1).permutation(40)
         table = frame().assign(y=np.resize([10, 9, 2, 10], 40)[order], group=np.resize(["a", "b", "b"], 40)[order])

@@ -191,7 +191,6 @@ def test_only_the_last_answer_is_corrected(week):
     assert "the last one is query 2" in tell(week, "0.7", "--query", 1, "--correct").error
     assert "later queries depend" in tell(week, "0.7", "--query", 1).error
     assert tell(week, "0.7", "--query", 2, "--correct").code == 0
-    assert not (week / "query-003.csv").exists()
     assert [each["score"] for each in inside("run", "status", week, "--json").json["answers"]] == [0.5, 0.7]
     assert inside("run", "next", week, "--json").json["query"] == 3
 
@@ -230,6 +229,17 @@ def test_rows_without_labels(files, tmp_path):
     assert "--train" in done.error
 
 
+@pytest.mark.parametrize("proba", [[], ["--proba", "p_ant", "--positive", "ant"]])
+def test_a_wrong_name_of_the_labels_is_looked_up_in_the_training_rows(proba, files, tmp_path):
+    options = write_session_files(tmp_path, files)
+    frame = pd.read_csv(tmp_path / "train.csv").rename(columns={"y": "schooling"})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    done = inside("run", "start", *options, *proba, "--label", "schoolin", "--out", tmp_path / "week")
+    assert done.code == 2
+    assert "there is no column 'schoolin'; did you mean 'schooling'?" in done.error
+    assert f"(--label, {tmp_path / 'train.csv'})" in done.error
+
+
 def test_labels_of_the_validation_rows_serve_without_training_rows(files, tmp_path):
     write_session_files(tmp_path, files)
     given = ["--val", tmp_path / "truth.csv", "--label", "y", "--budget", 20]
@@ -256,11 +266,54 @@ def test_options_that_cannot_be_used(more, text, files, tmp_path):
     assert not (tmp_path / "week").exists()
 
 
-def test_an_identifier_that_is_called_label(files, tmp_path):
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_identifiers_are_text_as_it_is_written(suffix, files, tmp_path):
+    write_session_files(tmp_path, files)
+    client = [f"{place:05d}" for place in range(60)]
+    frame = pd.read_csv(tmp_path / "val.csv").drop(columns="id").assign(client=client)
+    path = tmp_path / f"numbered{suffix}"
+    frame.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+    options = ["--val", path, "--train", tmp_path / "train.csv", "--label", "y", "--budget", BUDGET]
+    week = tmp_path / "week"
+    done = inside("run", "start", *options, "--id", "client", "--basis", "tree:2", "--budget", 30, "--out", week)
+    assert done.code == 0, done.err
+    inside("run", "next", week)
+    assert pd.read_csv(week / "query-001.csv", dtype=str)["client"].tolist() == client
+    tell(week, "0.5")
+    assert inside("run", "finish", week, "--out", tmp_path / "run").code == 0
+    found = pd.read_csv(tmp_path / "run" / "validation.csv", dtype=str)
+    assert list(found.columns)[:2] == ["client", "before"]
+    assert found["client"].tolist() == client
+
+
+def test_numbers_of_a_parquet_file_stay_numbers(files, tmp_path):
+    write_session_files(tmp_path, files)
+    frame = pd.read_csv(tmp_path / "val.csv").drop(columns="id").assign(client=np.arange(60) + 7)
+    frame.to_parquet(tmp_path / "val.parquet")
+    options = ["--val", tmp_path / "val.parquet", "--train", tmp_path / "train.csv", "--label", "y", "--budget", BUDGET]
+    week = tmp_path / "week"
+    done = inside("run", "start", *options, "--id", "client", "--format", "parquet", "--out", week)
+    assert done.code == 0, done.err
+    inside("run", "next", week)
+    assert pd.read_parquet(week / "query-001.parquet")["client"].tolist() == list(range(7, 67))
+
+
+def test_rows_without_identifiers_are_numbered(files, tmp_path):
     options = write_session_files(tmp_path, files)
-    frame = pd.read_csv(tmp_path / "val.csv").rename(columns={"id": "label"})
+    week = tmp_path / "week"
+    inside("run", "start", *options, "--out", week)
+    inside("run", "next", week)
+    tell(week, "0.5")
+    inside("run", "finish", week, "--out", tmp_path / "run")
+    assert pd.read_csv(tmp_path / "run" / "validation.csv")["row"].tolist() == list(range(60))
+
+
+@pytest.mark.parametrize("name", ["label", "before", "after", "held_out"])
+def test_an_identifier_with_the_name_of_another_column(name, files, tmp_path):
+    options = write_session_files(tmp_path, files)
+    frame = pd.read_csv(tmp_path / "val.csv").rename(columns={"id": name})
     frame.to_csv(tmp_path / "val.csv", index=False)
-    done = inside("run", "start", *options, "--id", "label", "--out", tmp_path / "week")
+    done = inside("run", "start", *options, "--id", name, "--out", tmp_path / "week")
     assert "rename the column" in done.error
 
 

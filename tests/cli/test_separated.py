@@ -5,6 +5,7 @@ import gzip
 import pandas as pd
 import pytest
 
+from postshift.cli.files.separated import read_separated
 from tests.cli.helpers import fit_inside, inside
 
 HOW = ("--label", "y", "--metric", "f1_macro")
@@ -160,3 +161,20 @@ def test_classes_that_are_called_as_missing_values_are(files, tmp_path):
         frame.to_csv(tmp_path / "val.csv", index=False)
         done = fit_inside("--val", tmp_path / "val.csv", *HOW, "--out", tmp_path / "run")
         refused(done, "194 rows", f"a class is called {name!r}", "another name")
+
+
+@pytest.mark.parametrize("end", ["", ","])
+def test_columns_that_are_read_as_text(end):
+    content = f"id,x\n007,01{end}\n10,2{end}\n".encode()
+    found = read_separated(content, separator=",", compressed=False, as_text=["id"])
+    assert found["id"].tolist() == ["007", "10"]
+    assert found["x"].tolist() == [1, 2]
+    assert read_separated(content, separator=",", compressed=False)["id"].tolist() == [7, 10]
+
+
+@pytest.mark.parametrize("end", ["", ",", ",,", ", "])
+def test_a_first_column_that_counts_up_is_no_index(end):
+    content = f"id,x\n0,5{end}\n1,6{end}\n2,7{end}\n".encode()
+    found = read_separated(content, separator=",", compressed=False)
+    assert found["id"].tolist() == [0, 1, 2]
+    assert found["x"].tolist() == [5, 6, 7]

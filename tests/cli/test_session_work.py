@@ -12,23 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from postshift.cli.errors import UsageError
-from postshift.cli.session_work import number_of
 from tests.cli.helpers import contents, environment, inside, postshift
 from tests.cli.session_helpers import answer_all, score_of, start
 
 KILLS = 12
-
-
-@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), (" -3 ", -3.0), ("1e-3", 0.001)])
-def test_a_number(text, value):
-    assert number_of(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "x", "nan", "1e999", "0,5", "1_0"])
-def test_no_number(text):
-    with pytest.raises(UsageError, match="one finite number"):
-        number_of(text)
 
 
 def killed(arguments, moment):

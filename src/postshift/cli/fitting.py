@@ -134,15 +134,19 @@ def _held_rows(request: FitRequest) -> AbstractContextManager[ClusterTable | Blo
 
 
 def read_inputs(
-    request: FitRequest, held: ClusterTable | BlockTable | None = None, *, metric: MetricOption | None = None
+    request: FitRequest,
+    held: ClusterTable | BlockTable | None = None,
+    *,
+    metric: MetricOption | None = None,
+    ids: str | None = None,
 ) -> FitInputs:
     """Read every file; if the training rows are on a cluster or stay in their files, read a random sample of them.
 
-    ``metric`` takes the place of the metric that the request names.
+    ``metric`` takes the place of the metric that the request names. ``ids`` is the column of identifiers.
     """
     from postshift.cli.subject_to_option import SubjectToOption
 
-    val = read_rows(request.val)
+    val = read_rows(request.val, as_text=[] if ids is None else [ids])
     train = None
     if request.train is not None:
         train = read_rows(request.train) if held is None else held.draw(seed=request.random_state)
@@ -188,7 +192,7 @@ def _layout(request: FitRequest, val: FileTable, train: FileTable | None, model:
             raise UsageError(
                 f"column {proba!r} has the probability of one of two classes: name the column of labels with --label"
             )
-        names = two_classes(labelled[0] if labelled else val, label, request.positive, column=proba)
+        names = two_classes((labelled or [train or val])[0], label, request.positive, column=proba)
     labels = pick(labelled[0], str(label), option="--label") if labelled else None
     class_names, class_values = classes_of(names, labels)
     return Layout(
@@ -209,9 +213,9 @@ def _check_label(layout: Layout, val: FileTable, train: FileTable | None, *, hid
         if not hidden:
             raise UsageError("use --label to name the column with the labels of the validation rows")
         return
-    if hidden and any(layout.label in each.frame.columns for each in (val, train) if each is not None):
-        return
-    pick(val, layout.label, option="--label")
+    asked = [each for each in (train, val) if each is not None] if hidden else [val]
+    if not any(layout.label in each.frame.columns for each in asked):
+        pick(asked[0], layout.label, option="--label")
 
 
 def _metric(request: FitRequest, layout: Layout) -> MetricOption:

@@ -77,7 +77,7 @@ class OwnerRequest:
 
 def create(request: OwnerRequest) -> dict[str, Any]:
     """Write the folder, and return what is shown of it."""
-    terms, table = request.terms(), read_table(request.data)
+    terms, table = request.terms(), read_table(request.data, as_text=[] if request.ids is None else [request.ids])
     if kind_of(request.metric) == "url":
         raise UsageError(
             f"--metric {request.metric} is another service, and this one computes the metric itself: give a name, "

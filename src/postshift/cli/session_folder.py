@@ -6,7 +6,7 @@ file                  what it holds
 session.npz           the rows, the settings and the layout of the files, with a digest; written once
 bases.skops           the fitted bases
 journal.jsonl         the answers (:mod:`postshift.core.session`)
-query-001.csv, ...    the predictions of the queries that were opened; they can be written again
+query-001.csv, ...    the predictions of the queries that were opened (:mod:`postshift.cli.query_files`)
 ====================  ==================================================================================
 
 Nothing outside the folder is read, so it can be moved. It may come from anywhere: nothing is unpickled, and the content
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -31,8 +31,9 @@ from postshift.cli.files.file_rows import FileRows, Layout
 from postshift.cli.files.file_table import digest_of
 from postshift.cli.files.folders import check_ours, put_in_place, remove_ours
 from postshift.cli.files.table_writer import write_table
+from postshift.cli.query_files import FORMATS, QueryFiles, is_query_file
 from postshift.cli.run.folder import held
-from postshift.cli.run.rule_file import plain_bases, read_bases, same_bytes
+from postshift.cli.run.rule_file import read_bases
 from postshift.core.archive import contradicting, read_archive, write_archive, write_atomically
 from postshift.core.queries import Query
 from postshift.core.rows import Rows
@@ -46,10 +47,8 @@ from postshift.rules.menu import QUERY_ITERATIONS, noisy_menu
 
 KIND = "session"
 SESSION, BASES, JOURNAL = "session.npz", "bases.skops", "journal.jsonl"
-FORMATS = ("csv", "parquet")
 _ROW = "row"  # the column of the row numbers, if no column identifies the rows
-_FILE = re.compile(rf"query-\d{{3,}}\.({'|'.join(FORMATS)})")
-_DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{12}\.part")  # a killed process leaves such a file
+_DRAFT = re.compile(r"^\.(?P<name>.+)\.[0-9a-f]{12}\.part\Z")  # a killed process leaves such a file
 
 
 # -- what is stored ----------------------------------------------------------------------------------------------
@@ -301,20 +300,21 @@ class OpenSession:
         """Its number."""
         return None if self.query is None else self.session.n_queries + 1
 
-    def file(self, number: int) -> Path:
-        """Return the file of the predictions of a query."""
-        return self.path / f"query-{number:03d}.{self.settings.file_format}"
+    @property
+    def files(self) -> QueryFiles:
+        """The files of the predictions."""
+        return QueryFiles(self.path, self.settings.file_format)
 
     @property
     def is_open(self) -> bool:
         """Whether the predictions of the next query are written, so that an answer can arrive."""
-        return self.number is not None and self.file(self.number).is_file()
+        return self.number is not None and self.files.file(self.number).is_file()
 
     def write_query(self) -> tuple[int, Path]:
         """Write the predictions of the next query, the same bytes each time; return its number and the file."""
         query, number = self.query, self.number
         assert query is not None and number is not None  # noqa: PT018, S101
-        file = self.file(number)
+        file = self.files.file(number)
         write_table(self.stored.frame(query), file)
         return number, file
 
@@ -322,11 +322,8 @@ class OpenSession:
         """Return the fitted bases and their functions of the rows; no code of their file runs."""
         from postshift.persistence import load
 
-        file = self.path / BASES
-        if not file.is_file() or digest_of(file.read_bytes()) != self.stored.bases:
-            raise FileError(f"{file} is missing or was changed: restore the folder from a copy, or start again")
         train = {} if self.stored.train is None else self.stored.train.phi
-        return Bases(fitted=read_bases(load(file)), val=self.stored.val.phi, train=train)
+        return Bases(fitted=read_bases(load(self.path / BASES)), val=self.stored.val.phi, train=train)
 
     def command(self, name: str, *more: str) -> str:
         """Return a command of this session for the user to type."""
@@ -365,11 +362,24 @@ def _read(path: Path) -> tuple[StoredSession, Session[Chosen]]:
         stored = StoredSession.read(path)
         with contradicting(path / SESSION):
             stored.check()
+        _check_files(path, stored)
         return stored, stored.session(path)
     except ArchiveError as error:
         raise FileError(
             f"{error}; or restore the folder from a copy, or start again with postshift run start"
         ) from error
+
+
+def _check_files(path: Path, stored: StoredSession) -> None:
+    """Raise if a file that ``start`` wrote is missing, also one that only ``finish`` reads."""
+    checks: dict[str, Callable[[bytes], bool]] = {
+        JOURNAL: lambda content: b"\n" in content,
+        BASES: lambda content: digest_of(content) == stored.bases,
+    }
+    for name, is_whole in checks.items():
+        if not (path / name).is_file() or not is_whole((path / name).read_bytes()):
+            again = "restore it from a copy of the folder, or start again with postshift run start"
+            raise FileError(f"{name} is missing from {path}, or damaged: {again}")
 
 
 def check_answers(found: OpenSession) -> None:
@@ -427,16 +437,7 @@ def _replace(draft: Path, out: Path) -> None:
         put_in_place(draft, out, _is_ours)
 
 
-def bases_bytes(bases: Bases) -> bytes:
-    """Return the content of the file of the bases."""
-    from postshift.persistence.files import skops_bytes
-
-    return same_bytes(skops_bytes(plain_bases(bases.fitted)))
-
-
 def _is_ours(path: Path) -> bool:
     """Return whether a session wrote a file of its folder."""
-    draft = _DRAFT.fullmatch(path.name)
-    name = path.name if draft is None else draft["name"]
-    ours = name in (SESSION, BASES, JOURNAL) or _FILE.fullmatch(name) is not None
-    return ours and path.is_file() and not path.is_symlink()
+    name = _DRAFT.sub(r"\g<name>", path.name)
+    return (name in (SESSION, BASES, JOURNAL) or is_query_file(name)) and path.is_file() and not path.is_symlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,14 @@ from postshift.cli.files.table_columns import pick
 from postshift.cli.fitting import FitInputs, check_packages, read_inputs, run_header, say_features, summary, write_run
 from postshift.cli.metric_option import MetricOption
 from postshift.cli.run.folder import RunWriter, is_run
+from postshift.cli.run.outputs import OF_VALIDATION
+from postshift.cli.run.rule_file import plain_bases, same_bytes
+from postshift.cli.session_answer import last_command, next_command, number_of
 from postshift.cli.session_folder import (
     OpenSession,
     SessionRows,
     SessionSettings,
     StoredSession,
-    bases_bytes,
     check_answers,
     check_new,
     command_of,
@@ -38,9 +39,6 @@ from postshift.estimators.shifts import check_validation
 from postshift.metrics import from_predictions
 from postshift.rules import Chosen
 from postshift.rules.choice import unfinished
-
-_SHOWN = 60  # characters of a wrong number
-
 
 # -- start -------------------------------------------------------------------------------------------------------
 
@@ -59,7 +57,7 @@ def start(request: StartRequest, console: Console) -> dict[str, Any]:
         chosen=request.features is not None,
     )
     say_features(console, bases, given)
-    content = bases_bytes(bases)
+    content = _bases_bytes(bases)
     stored = _stored(request, given, bases, digest=digest_of(content))
     _check(stored)
     n_queries = create(stored, content, request.out)
@@ -68,7 +66,7 @@ def start(request: StartRequest, console: Console) -> dict[str, Any]:
 
 def _read(request: StartRequest) -> FitInputs:
     """Read the files; a column that identifies the rows is not a feature."""
-    given = read_inputs(request.fit_request(), metric=_metric(request.settings()))
+    given = read_inputs(request.fit_request(), metric=_metric(request.settings()), ids=request.ids)
     if request.ids is None:
         return given
     features = tuple(name for name in given.val.features if name != request.ids)
@@ -88,6 +86,13 @@ def _stored(request: StartRequest, given: FitInputs, bases: Bases, *, digest: st
     )
 
 
+def _bases_bytes(bases: Bases) -> bytes:
+    """Return the content of the file of the bases."""
+    from postshift.persistence.files import skops_bytes
+
+    return same_bytes(skops_bytes(plain_bases(bases.fitted)))
+
+
 def _ids(name: str | None, given: FitInputs) -> Any:
     """Return the identifiers of the validation rows: a column, or the row numbers."""
     if name is None:
@@ -99,8 +104,8 @@ def _ids(name: str | None, given: FitInputs) -> Any:
             f"--id {name} must have a different value in each row; {given.val.table.row_of_file(twice)} has none of "
             "its own: name another column, or leave --id out to number the rows from 0"
         )
-    if name == "label" or name in {f"p_{each}" for each in given.layout.class_names}:
-        raise UsageError(f"--id cannot be {name!r}, which is a column of the predictions: rename the column")
+    if name in {*OF_VALIDATION, *(f"p_{each}" for each in given.layout.class_names)}:
+        raise UsageError(f"--id cannot be {name!r}, which is a column of the files to write: rename the column")
     return series.to_numpy() if series.dtype.kind in "iu" else series.astype(str).to_numpy(dtype=str)
 
 
@@ -122,7 +127,7 @@ def _check(stored: StoredSession) -> None:
         )
 
 
-# -- next, tell, status ------------------------------------------------------------------------------------------
+# -- next, status ------------------------------------------------------------------------------------------------
 
 
 def write_next(path: Path) -> dict[str, Any]:
@@ -130,47 +135,17 @@ def write_next(path: Path) -> dict[str, Any]:
     with opened(path) as found:
         check_answers(found)
         if found.query is None:
-            return {"finished": True, "query": None, "file": None, "command": _last_command(found)}
+            return {"finished": True, "query": None, "name": None, "file": None, "command": last_command(found)}
         number, file = found.write_query()
-        command = found.command("tell", "VALUE", "--query", str(number))
         return {
             "finished": False,
             "query": number,
+            "name": found.files.name(number),
             "at_most": found.session.max_queries,
             "file": str(file),
             "rows": len(found.stored.ids),
             "soft": found.settings.soft,
-            "command": command,
-        }
-
-
-def tell(path: Path, text: str, *, query: int | None, correct: bool) -> dict[str, Any]:
-    """Store an answer, and return what comes next; the same answer again changes nothing."""
-    value = number_of(text)
-    with opened(path) as found:
-        if correct:
-            _take_back(found, query)
-        check_answers(found)
-        answered = found.session.n_queries
-        number = query or (found.number if found.is_open else answered)
-        if number and number <= answered:
-            _check_same(found, number, value, asked=query is not None)
-            repeated = True
-        else:
-            _check_open(found, number)
-            repeated = False
-            session_query = found.query
-            assert session_query is not None  # noqa: S101
-            found.session.tell(session_query.key, found.settings.sign * value)
-        left = found.query is not None
-        return {
-            "query": number,
-            "score": value,
-            "repeated": repeated,
-            "answered": found.session.n_queries,
-            "at_most": found.session.max_queries,
-            "finished": not left,
-            "command": found.command("next") if left else _last_command(found),
+            "command": next_command(found),
         }
 
 
@@ -179,7 +154,11 @@ def status(path: Path) -> dict[str, Any]:
     with opened(path) as found:
         check_answers(found)
         answered, scores = found.session.n_queries, found.scores
-        file = str(found.file(answered + 1)) if found.is_open else None
+        following = {
+            "query": answered + 1,
+            "name": found.files.name(answered + 1),
+            "file": str(found.files.file(answered + 1)),
+        }
         lines = [
             {"query": place, "score": score, "about": text}
             for place, (score, (text, _)) in enumerate(zip(scores, found.session.answers, strict=True), start=1)
@@ -194,73 +173,10 @@ def status(path: Path) -> dict[str, Any]:
             "answers": lines,
             "base": scores[0] if scores else None,
             "best": _best(found),
-            "open": None if file is None else {"query": answered + 1, "file": file},
+            "open": following if found.is_open else None,
             "finished": found.query is None,
-            "command": _command(found),
+            "command": next_command(found),
         }
-
-
-def number_of(text: str) -> float:
-    """Return the number of an answer.
-
-    Examples
-    --------
-    >>> number_of("-0.3")
-    -0.3
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or "_" in text:
-        hint = ": write a decimal point, not a comma" if "," in text else ""
-        raise UsageError(f"VALUE must be one finite number, such as 0.71. Got {text[:_SHOWN]!r}{hint}")
-    return value
-
-
-def _take_back(found: OpenSession, query: int | None) -> None:
-    """Remove the last answer, if it is the one to correct; the predictions of the query after it may change."""
-    answered = found.session.n_queries
-    if query is None:
-        raise UsageError("--correct needs the number of the query, as in --query 7")
-    if query == answered + 1:
-        return  # it has no answer yet, or not any more: an earlier correction was stopped
-    if not 1 <= query == answered:
-        last = f"the last one is query {answered}" if answered else "there is none yet"
-        raise UsageError(f"only the last answer can be corrected, and {last}: later queries depend on the others")
-    found.file(query + 1).unlink(missing_ok=True)
-    found.session.take_back()
-    found.write_query()
-
-
-def _check_same(found: OpenSession, number: int, value: float, *, asked: bool) -> None:
-    """Raise if an answered query gets another answer."""
-    stored, last = found.scores[number - 1], number == found.session.n_queries
-    if stored == value:
-        return
-    correct = found.command("tell", repr(value), "--query", str(number), "--correct")
-    if not asked:
-        raise UsageError(
-            f"no query is open; the last one, query {number}, has the answer {stored!r}: go on with "
-            f"{_command(found)}, or correct that answer with {correct}"
-        )
-    remedy = (
-        f"if that was wrong, correct it with {correct}"
-        if last
-        else "only the last answer can be corrected, because later queries depend on the others"
-    )
-    raise UsageError(f"query {number} already has the answer {stored!r}, and {value!r} is another one: {remedy}")
-
-
-def _check_open(found: OpenSession, number: int | None) -> None:
-    """Raise unless this is the open query."""
-    if found.query is None:
-        raise UsageError(f"all {found.session.n_queries} queries are answered: {_last_command(found)}")
-    if number == found.number and found.is_open:
-        return
-    if found.is_open:
-        raise UsageError(f"query {number} is not open; query {found.number} is: {_command(found)}")
-    raise UsageError(f"no query is open: write the predictions to be scored with {found.command('next')}")
 
 
 def _best(found: OpenSession) -> dict[str, Any] | None:
@@ -269,20 +185,6 @@ def _best(found: OpenSession) -> dict[str, Any] | None:
         return None
     best = found.session.best_so_far()
     return {"rule": best.rule.rules[0].name, "score": found.settings.sign * best.score + 0.0}
-
-
-def _command(found: OpenSession) -> str:
-    """Return the command that comes next."""
-    if found.number is None:
-        return _last_command(found)
-    if found.is_open:
-        return found.command("tell", "VALUE", "--query", str(found.number))
-    return found.command("next")
-
-
-def _last_command(found: OpenSession) -> str:
-    """Return the command that writes the best rule."""
-    return found.command("finish", "--out", "RUN")
 
 
 # -- finish ------------------------------------------------------------------------------------------------------
@@ -296,7 +198,7 @@ def finish(path: Path, out: Path, console: Console, *, force: bool) -> dict[str,
     with opened(path) as found:
         check_answers(found)
         if not found.session.scores:
-            raise UsageError(f"no query is answered yet, so there is no best rule: {_command(found)}")
+            raise UsageError(f"no query is answered yet, so there is no best rule: {next_command(found)}")
         chosen, n_queries = _chosen(found), found.session.n_queries
         if found.query is not None:
             console.note(
@@ -365,7 +267,10 @@ def _fit_request(stored: StoredSession, *, out: Path, force: bool) -> FitRequest
 
 def _inputs(stored: StoredSession) -> FitInputs:
     """Return the rows of the session as those of a fit; their files are not read again."""
+    import pandas as pd
+
     sides = {side: _file_rows(rows, stored.layout.classes) for side, rows in stored.sides.items()}
+    sides["val"] = replace(sides["val"], ids=pd.Series(stored.ids, name=stored.settings.ids))
     return FitInputs(
         reader=RowReader(layout=stored.layout),
         val=sides["val"],

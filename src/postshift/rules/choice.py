@@ -385,7 +385,8 @@ def _doubts(values: FloatArray, labels: list[IntArray], scale: float | None) -> 
     if scale is not None and np.abs(values).max() > FAR_ABOVE * scale:
         found.append(
             f"scores are as large as {np.abs(values).max():.6g}, but the noise is computed for a metric with a range "
-            f"of about {scale:g}: set the range of your metric (scale=..., on the command line --metric-scale)"
+            f"of about {scale:g}: set the width of the range of your metric (scale=... in Python, postshift fit "
+            "--metric-scale, or a new session by postshift run start --metric-scale)"
         )
     for text in found:
         warnings.warn(text, PostshiftWarning, stacklevel=2)

@@ -56,7 +56,7 @@ class StartRequest:
     def check(self) -> None:
         """Raise if an option cannot be used."""
         from postshift.cli.errors import UsageError
-        from postshift.cli.session_folder import FORMATS
+        from postshift.cli.query_files import FORMATS
 
         self.fit_request().check_columns()
         if self.file_format not in FORMATS:
@@ -170,7 +170,7 @@ def next_(folder: Folder, *, quiet: Quiet = False, json: Json = False, debug: De
         console.say("all queries are answered")
     else:
         what = "probabilities" if found["soft"] else "labels"
-        console.say(f"query {found['query']} of at most {found['at_most']}: what is the score of these {what}?")
+        console.say(f"query {found['name']} of at most {found['at_most']}: what is the score of these {what}?")
         console.say(f"{found['file']}: {found['rows']:,} rows")
     console.say(f"then: {found['command']}")
     console.result(found)
@@ -182,7 +182,8 @@ def tell(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The score, such as 0.71 or -3.", show_default=False)],
     *,
     query: Annotated[
-        int | None, typer.Option(min=1, help="The number of the query. Default: the one that is open.")
+        str | None,
+        typer.Option(metavar="QUERY", help="The query, such as 7, as next names it. Default: the one that is open."),
     ] = None,
     correct: Annotated[bool, typer.Option("--correct", help="Replace the last answer; needs --query.")] = False,
     quiet: Quiet = False,
@@ -193,14 +194,16 @@ def tell(
 
     Example: postshift run tell week 0.71 --query 3
     """
-    from postshift.cli.session_work import tell as store
+    from postshift.cli.session_answer import tell as store
 
     console = Console(quiet=quiet, as_json=json)
     with console.warnings_shown():
         found = store(folder, value, query=query, correct=correct)
+    for text in found["warnings"]:
+        console.note(f"warning: {text}")
     how = "was stored before" if found["repeated"] else "is stored"
     console.say(
-        f"query {found['query']}: {found['score']!r} {how}; {found['answered']} of at most {found['at_most']} "
+        f"query {found['name']}: {found['score']!r} {how}; {found['answered']} of at most {found['at_most']} "
         "queries are answered"
     )
     console.say(f"{'that was the last query; ' if found['finished'] else ''}next: {found['command']}")
@@ -253,5 +256,5 @@ def _show_status(found: Mapping[str, Any], console: Console) -> None:
         console.table(("query", "about", found["metric"]), rows, numbers=1)
         console.say(f"base: {found['base']:.6g}; best so far: {found['best']['score']:.6g}, {found['best']['rule']}")
     if found["open"] is not None:
-        console.say(f"open: query {found['open']['query']}, {found['open']['file']}")
+        console.say(f"open: query {found['open']['name']}, {found['open']['file']}")
     console.say(f"next: {found['command']}")

@@ -99,7 +99,8 @@ class Layout:
 class FileRows:
     """The rows of a file as the library takes them; a part that was not requested or is missing is None.
 
-    ``features`` are names of columns, ``left_out`` the columns that hold an index and are not features.
+    ``features`` are names of columns, ``left_out`` the columns that hold an index and are not features. ``ids`` is a
+    named series of identifiers.
     """
 
     table: FileTable
@@ -109,6 +110,7 @@ class FileRows:
     labels: Any = None
     weights: FloatArray | None = None
     groups: Any = None
+    ids: Any = None
 
     def __len__(self) -> int:
         """Return the number of rows."""

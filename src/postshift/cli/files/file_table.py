@@ -7,8 +7,9 @@ import difflib
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,10 @@ class FileTable:
         return self.path, place
 
 
-def read_rows(path: Path) -> FileTable:
+def read_rows(path: Path, *, as_text: Collection[str] = ()) -> FileTable:
     """Return the rows of a file of any format, or of several Parquet files, in memory as one table."""
     if not is_several(path):
-        return read_table(path)
+        return read_table(path, as_text=as_text)
     from postshift.cli.files.parquet_files import read_several
 
     return read_several(path)
@@ -98,12 +99,15 @@ def is_several(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and any(each in str(path) for each in "*?["))
 
 
-def read_table(file: Path) -> FileTable:
-    """Return the table in a file of any format: .csv, .tsv (also .gz), .parquet, .feather, .arrow or .npz."""
+def read_table(file: Path, *, as_text: Collection[str] = ()) -> FileTable:
+    """Return the table in a file of any format: .csv, .tsv (also .gz), .parquet, .feather, .arrow or .npz.
+
+    Files of separated values do not say whether 007 is a number: the columns ``as_text`` are not.
+    """
     read = by_suffix(_READERS, file)
     content = read_bytes(file)
     try:
-        frame, usual = read(content)
+        frame, usual = read(content, as_text)
         frame.columns = [str(name) for name in frame.columns]
         check_names(frame.columns)
     except ModuleNotFoundError:
@@ -189,14 +193,16 @@ def suffix_of(file: Path) -> str:
 # -- reading: each reader returns the frame, and the options that the format gives ------------------------------
 
 Read = tuple[Any, Mapping[str, str]]
+Reader = Callable[[bytes, Collection[str]], Read]
 
 
-def _read_csv(separator: str, *, compressed: bool = False) -> Callable[[bytes], Read]:
+def _read_csv(separator: str, *, compressed: bool = False) -> Reader:
     """Return a reader of separated values."""
-    return lambda content: (read_separated(content, separator=separator, compressed=compressed), {})
+    read = partial(read_separated, separator=separator, compressed=compressed)
+    return lambda content, as_text: (read(content, as_text=as_text), {})
 
 
-def _read_parquet(content: bytes) -> Read:
+def _read_parquet(content: bytes, _: Collection[str]) -> Read:
     """Read Parquet."""
     import pandas as pd
     import pyarrow.parquet as pq
@@ -205,7 +211,7 @@ def _read_parquet(content: bytes) -> Read:
     return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True), {}
 
 
-def _read_arrow(content: bytes) -> Read:
+def _read_arrow(content: bytes, _: Collection[str]) -> Read:
     """Read an Arrow file (also Feather) or stream."""
     import pyarrow as pa
 
@@ -216,7 +222,7 @@ def _read_arrow(content: bytes) -> Read:
     return table.to_pandas().reset_index(drop=True), {}
 
 
-def _read_npz(content: bytes) -> Read:
+def _read_npz(content: bytes, _: Collection[str]) -> Read:
     """Read arrays: ``eta`` (n, m) with ``labels``, ``X``, ``classes``, ``groups``, ``weights``, or named columns."""
     import pandas as pd
 
@@ -252,7 +258,7 @@ def _read_npz(content: bytes) -> Read:
     return pd.DataFrame(columns), usual
 
 
-_READERS: dict[str, Callable[[bytes], Read]] = {
+_READERS: dict[str, Reader] = {
     ".csv": _read_csv(","),
     ".csv.gz": _read_csv(",", compressed=True),
     ".tsv": _read_csv("\t"),

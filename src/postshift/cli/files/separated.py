@@ -1,7 +1,8 @@
 """Files of separated values: each value belongs to the column at its position, or the line is an error.
 
-pandas takes the first column of a file as an index if rows have more values than the header has names, and every value
-moves by a column. Here an empty field at the end of a row is dropped, and other rows with too many values are an error.
+If rows have more values than the header has names, pandas takes the first column as an index, and every value moves by
+a column, or it drops values. Here an empty field at the end of a row is dropped, and other rows with too many values
+are an error.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import codecs
 import csv
 import gzip
 import io
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 _NAMES = {",": "commas", "\t": "tabs"}
@@ -24,11 +27,14 @@ class TableError(ValueError):
     """A table that cannot be used as it is; the message follows the name of the file."""
 
 
-def read_separated(content: bytes, *, separator: str, compressed: bool) -> Any:
-    """Return the frame in a file of separated values, encoded in UTF-8, or in UTF-16 with a byte order mark."""
+def read_separated(content: bytes, *, separator: str, compressed: bool, as_text: Collection[str] = ()) -> Any:
+    """Return the frame in a file of separated values, encoded in UTF-8, or in UTF-16 with a byte order mark.
+
+    The columns ``as_text`` are read as they are written: 007 is not 7.
+    """
     text = _utf8(gzip.decompress(content) if compressed else content)
     header = _header(text, separator)
-    frame = _frame(text, separator, len(header))
+    frame = _frame(text, separator, len(header), as_text)
     blank = [name for name, given in zip(frame.columns, header, strict=True) if not given.strip()]
     empty = [name for name in blank if frame[name].dropna().astype(str).str.strip().eq("").all()]
     return frame.drop(columns=empty)
@@ -79,20 +85,23 @@ def _header(text: bytes, separator: str) -> list[str]:
     return header
 
 
-def _frame(text: bytes, separator: str, width: int) -> Any:
+def _frame(text: bytes, separator: str, width: int, as_text: Collection[str]) -> Any:
     """Return the frame; if a row has more values than there are names, drop the empty fields at its end."""
     import pandas as pd
 
+    types = dict.fromkeys(as_text, str)
+    read = partial(pd.read_csv, sep=separator, low_memory=False, dtype=types, index_col=False)
     try:
-        frame = pd.read_csv(io.BytesIO(text), sep=separator, low_memory=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # pandas drops values without a name
+            return read(io.BytesIO(text))
     except pd.errors.ParserError as error:
         if "EOF inside string" in str(error):
             *_, (number, _) = _records(text, separator)  # the open quotation mark is in the last record
             raise TableError(f"a quotation mark in line {number} is never closed: close it, or remove it") from error
-    else:
-        if isinstance(frame.index, pd.RangeIndex):  # pandas took no column as an index
-            return frame
-    return pd.read_csv(io.BytesIO(_without_ends(text, separator, width)), sep=separator, low_memory=False)
+    except pd.errors.ParserWarning:
+        pass
+    return read(io.BytesIO(_without_ends(text, separator, width)))
 
 
 def _without_ends(text: bytes, separator: str, width: int) -> bytes:

@@ -14,6 +14,7 @@ from postshift.report.facts import Metric
 
 COPIED_CELLS = 1_000_000  # probabilities in validation.csv: about 20 MB
 COPIED_ROWS = 25_000  # more than the rows on which rules are compared, and which are held out
+OF_VALIDATION = ("label", "before", "after", "held_out")  # columns of validation.csv, beside identifiers and p_CLASS
 _SEED = 0
 
 
@@ -65,7 +66,8 @@ def most_rows(n_classes: int) -> int:
 def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], phi: Mapping[str, Any]) -> str:
     """Return the validation rows: true labels if known, labels before and after, held-out labels, probabilities.
 
-    If there are too many, the held-out rows and a random sample of the others are returned.
+    Rows without identifiers are numbered from 0. If there are too many, the held-out rows and a random sample of the
+    others are returned.
     """
     import pandas as pd
 
@@ -74,7 +76,7 @@ def validation_csv(shifter: Any, rows: FileRows, class_names: tuple[str, ...], p
     eta, held_out = rows.eta[copied], np.full(len(copied), None, dtype=object)
     kept = np.isin(held.rows, copied)
     held_out[np.searchsorted(copied, held.rows[kept])] = values[held.labels[kept]]
-    columns: dict[str, Any] = {"row": copied}
+    columns: dict[str, Any] = {"row": copied} if rows.ids is None else {rows.ids.name: rows.ids.to_numpy()[copied]}
     if rows.labels is not None:
         columns["label"] = rows.labels[copied].astype(object)
     columns["before"] = values[np.argmax(eta, axis=1)]
