@@ -194,12 +194,28 @@ class TestSameAsTheLocalMetric:
         found = json.loads((tmp_path / "run" / "metrics.json").read_text())
         assert (found["after"], found["before"]) == (wanted.score_, wanted.base_score_)
         assert found["queries"] == wanted.n_queries_ == served.spent
+        assert found["metric"] == f"{held.metric} at {served.url}"
         assert (tmp_path / "run" / "history.csv").read_text() == wanted.history_.to_frame().to_csv(index=False)
         shown = pd.read_csv(tmp_path / "run" / "validation.csv", dtype=str)
         assert shown["after"].tolist() == list(map(str, wanted.predict(eta)))
         assert served.token not in "".join(
             each.read_text(errors="replace") for each in (tmp_path / "run").iterdir() if each.is_file()
         )
+
+    def test_what_a_fit_in_the_terminal_may_spend(self, few, tmp_path, monkeypatch):
+        """In private mode a part of the budget; the error of too small a budget names the option."""
+        eta = distributions(N_ROWS, 3)
+        pd.DataFrame(eta, columns=["p_0", "p_1", "p_2"]).to_csv(tmp_path / "val.csv", index=False)
+        with few(mode="private", kinds=("table",), budget=500_000) as served:
+            monkeypatch.setenv("POSTSHIFT_TOKEN", served.token)
+            words = ("fit", "--val", "val.csv", "--metric", served.url, "--quiet", "--out")
+            assert inside(*words, "one", "--rho", "0.2", cwd=tmp_path).code == 0
+            assert served.spent == 200_000
+            refused = inside(*words, "two", cwd=tmp_path)
+            assert "rho=0.3 (in the terminal --rho 0.3)" in refused.err
+            assert served.spent == 200_000
+        refused = inside("fit", "--val", "val.csv", "--metric", "g_mean", "--rho", "1", "--out", "three", cwd=tmp_path)
+        assert "--rho is for a --metric that is the URL of a service" in refused.err
 
     def test_a_second_fit_is_free(self, held, served):
         with remote(served) as metric:

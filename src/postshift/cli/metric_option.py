@@ -55,7 +55,9 @@ class MetricOption:
 
     @property
     def name(self) -> str:
-        """Its name in tables and reports."""
+        """Its name in tables and reports; a service knows its own."""
+        if self.kind == "url":
+            return f"{self.metric.about.metric_name} at {self.text}"
         return _name_of(self.text, self.kind)
 
     @property
