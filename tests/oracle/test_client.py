@@ -41,7 +41,6 @@ from postshift.metrics import ConfusionOracle, GroupGMean, TableOracle, from_lab
 from postshift.oracle import RemoteMetric
 from postshift.oracle.app import create_app
 from postshift.oracle.client import _is_local
-from postshift.oracle.remote_oracle import onto_sums
 from postshift.oracle.wire import encoded
 from tests.cli.helpers import inside
 from tests.oracle.loopback import free_port, running, service_of, serving
@@ -700,18 +699,6 @@ class TestPrivateMode:
             assert metric.oracle().kind == "table"
             assert fitted(metric, held).n_queries_ == 1
         assert served.spent == 1
-
-    def test_noise_is_removed_where_the_learner_knows_better(self):
-        rng = np.random.default_rng(0)
-        sums = rng.uniform(1, 50, size=(5, 3))
-        counts = rng.normal(sums[:, None, :] / 4, 20, size=(5, 4, 3))
-        found = onto_sums(counts, sums)
-        np.testing.assert_allclose(found.sum(axis=1), sums)
-        assert found.min() >= 0
-        for _ in range(200):  # no other such table is nearer
-            other = rng.dirichlet(np.ones(4), size=(5, 3)).transpose(0, 2, 1) * sums[:, None, :]
-            distance = ((found - counts) ** 2).sum(axis=1)
-            assert (distance <= ((other - counts) ** 2).sum(axis=1) + 1e-9).all()
 
 
 def test_metrics_over_groups_have_their_groups_at_the_service(served, held):

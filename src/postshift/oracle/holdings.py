@@ -99,7 +99,7 @@ class Holdings:
             raise SettingError(f"metric {found.name!r} has its own labels: give a function of y_true and y_pred")
         if isinstance(found, LabelFunction) and not found.metadata and not found.takes_weights:
             whole = CellMetric(found, np.asarray(self.classes), total=float(self.n_rows), whole_rows=True)
-            with suppress(MetricError):  # it raises for some predictions: then it is a function of rows
+            with suppress(MetricError, SystemExit):  # it raises for some predictions: it is a function of rows
                 found = whole if reads_cells_only(whole, self._rows, whole.classes) else found
         return with_metadata(found, self.metadata)  # type: ignore[return-value]
 
