@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,14 +40,23 @@ def run_python(code, *, page, line, names):
 
 
 def run_commands(code, *, page, line, folder, commands):
-    """Run the lines as a shell would, with the commands of this environment first."""
+    """Run the lines as a shell would, with the commands of this environment first; return the group of processes."""
     path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     script = re.sub(r"^\$ ", "", code, flags=re.MULTILINE)
     environment = {**os.environ, "PATH": path}
-    done = subprocess.run(
-        ["sh", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{page}, line {line + 1}:\n{done.stdout}{done.stderr}"
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with subprocess.Popen(["sh", "-e", "-c", script], cwd=folder, env=environment, **how) as done:
+        shown = done.communicate()[0]
+    if done.returncode:
+        stop(done.pid)
+    assert done.returncode == 0, f"{page}, line {line + 1}:\n{shown}"
+    return done.pid
+
+
+def stop(group):
+    """Kill what a page left behind: a server would keep its port."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +76,13 @@ def test_the_blocks_run(page, commands, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", main)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for language, code, line in blocks:
-        if language == "python":
-            run_python(code, page=page, line=line, names=main.__dict__)
-        else:
-            run_commands(code, page=page, line=line, folder=tmp_path, commands=commands)
+    with contextlib.ExitStack() as stack:
+        for language, code, line in blocks:
+            if language == "python":
+                run_python(code, page=page, line=line, names=main.__dict__)
+            else:
+                group = run_commands(code, page=page, line=line, folder=tmp_path, commands=commands)
+                stack.callback(stop, group)
 
 
 def test_what_counts_as_a_block():

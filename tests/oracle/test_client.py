@@ -517,7 +517,7 @@ class TestRefusals:
             await send({"type": "http.response.body", "body": json.dumps({"answer": answer}).encode()})
 
         with running(other) as url, pytest.raises(RemoteError, match=text):
-            RemoteMetric(url, token="psl_x").asked({})  # noqa: S106
+            RemoteMetric(url, token="psl_x").asked({}, shape=())  # noqa: S106
 
     @pytest.mark.parametrize("change", [{"classes": None}, {"allowance": 0}, {"categories": 7}, {"rows": "many"}])
     def test_a_description_that_cannot_be(self, served, change):

@@ -259,8 +259,8 @@ class RemoteMetric:
         """Return whether queries of this kind are asked."""
         return kind == self.kind or (self.kind is None and kind in self.about.kinds)
 
-    def asked(self, body: dict[str, Any], *, shape: tuple[int, ...] = ()) -> NDArray[Any]:
-        """Return the answer to the body of a query; raise unless it has this shape, by default that of a value."""
+    def asked(self, body: dict[str, Any], *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+        """Return the answer to the body of a query; raise unless it has this shape, if one is given."""
         try:
             found = self._json("POST", "/v1/answers", needed="answer", json=body)["answer"]
         except BudgetEndedError as error:
@@ -273,7 +273,7 @@ class RemoteMetric:
             answer = decoded(found, name="the answer")
         except (KeyError, TypeError, BadQueryError) as error:
             raise RemoteError(f"the answer of {self.url} is no array ({error}): is it a postshift oracle?") from error
-        if answer.shape != shape:
+        if shape is not None and answer.shape != shape:
             raise RemoteError(f"the answer of {self.url} must have shape {shape}. Got {answer.shape}")
         return answer
 
