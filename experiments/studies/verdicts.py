@@ -306,7 +306,7 @@ EXPERIMENT = Experiment(
     by=("method", "size", "task"),
     columns=("method", "task", "size", "seed", *SCORED),
     digits=5,
-    seeds=200,
+    seeds=100,
     figure=side_by_side(
         partial(draw, value=covered, title="score"), partial(draw, value=gain_covered, title="gain"), size=(4.5, 3.6)
     ),
