@@ -638,6 +638,16 @@ class TestOwnMetrics:
             with pytest.raises(MetricError, match=r"answered nan: the owner's metric has no value.*Tell the owner"):
                 oracle.answer(asked)
 
+    def test_a_function_that_counts_rows_on_both_sides(self, sqlite_url, tmp_path):
+        def care(y_true, y_pred):
+            return float(np.mean(np.where(y_true == 2, 3.0, 1.0) * (y_true == y_pred)))
+
+        held = holdings(N_ROWS, **{**HELD["classes"], "metric": care})
+        with serving(held, sqlite_url, tmp_path, kinds=("confusion",)) as served:
+            with remote(served, metric=care) as metric:
+                shifter = fitted(metric, held)
+            assert shifter.score_ == pytest.approx(care(held.labels, shifter.held_out_.labels))
+
     def test_matrices_if_the_learner_gives_the_metric(self, own):
         held, served = own
         with remote(served, metric="accuracy") as metric:

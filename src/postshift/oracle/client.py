@@ -34,7 +34,7 @@ from postshift.exceptions import (
     RemoteError,
     SettingError,
 )
-from postshift.metrics import OracleMetric, from_oracle, resolve_metric
+from postshift.metrics import CellMetric, LabelFunction, OracleMetric, from_oracle, resolve_metric
 from postshift.oracle.remote_oracle import RemoteOracle
 from postshift.oracle.wire import MICRO, decoded
 
@@ -288,6 +288,8 @@ class RemoteMetric:
         found = self.metric if self.metric is not None else self.about.metric
         n_groups = len(self.about.groups) or None
         psi = resolve_metric(found, classes=np.asarray(classes), n_groups=n_groups)
+        if isinstance(psi, LabelFunction) and not psi.metadata:  # the service counts rows, so its metric reads counts
+            psi = CellMetric(psi, np.asarray(classes), total=float(self.about.n_rows), whole_rows=True)
         if not isinstance(psi, ConfusionMetric):
             raise MetricError(
                 f"metric {psi.name!r} is not known to be one of the confusion matrix: give the function an argument "
@@ -311,7 +313,8 @@ class RemoteMetric:
         if not usable:
             raise SettingError(
                 f"{self.url} answers {' and '.join(about.kinds)}, for which the metric must be known here, but it is "
-                "the owner's own function: give RemoteMetric(..., metric=...), or ask the owner to allow values"
+                "the owner's own function: give RemoteMetric(..., metric=...) (in the terminal, make it in a file and give "
+                "--metric FILE.py:NAME), or ask the owner to allow values"
             )
         return self.kind or usable[0]
 
