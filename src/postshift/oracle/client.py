@@ -313,8 +313,8 @@ class RemoteMetric:
         if not usable:
             raise SettingError(
                 f"{self.url} answers {' and '.join(about.kinds)}, for which the metric must be known here, but it is "
-                "the owner's own function: give RemoteMetric(..., metric=...) (in the terminal, make it in a file and give "
-                "--metric FILE.py:NAME), or ask the owner to allow values"
+                "the owner's own function: give RemoteMetric(..., metric=...), or ask the owner to allow values. In "
+                "the terminal, make the RemoteMetric in a file and give --metric FILE.py:NAME"
             )
         return self.kind or usable[0]
 
